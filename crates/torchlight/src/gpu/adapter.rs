@@ -1,0 +1,216 @@
+//! Adapters and devices: choosing one, opening it, or taking the caller's own.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::plan::{DeviceFacts, DeviceLimits};
+
+/// Which adapter to open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum AdapterChoice {
+    /// A discrete GPU before an integrated one, before a software adapter.
+    #[default]
+    Best,
+    /// By position in [`Gpu::adapters`], or by a part of its name, in any case.
+    Named(String),
+}
+
+/// Which limits to ask of the adapter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LimitsChoice {
+    /// All that the adapter has.
+    #[default]
+    Adapter,
+    /// WebGPU's defaults and no optional feature, as the most modest browser offers.
+    WebGpuDefaults,
+}
+
+/// How to open a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuOptions {
+    /// Which adapter.
+    pub adapter: AdapterChoice,
+    /// Which limits and features.
+    pub limits: LimitsChoice,
+}
+
+/// What a device told outside of any call.
+pub(super) type Mishap = Arc<Mutex<Option<String>>>;
+
+/// An open device.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    pub(super) device: wgpu::Device,
+    pub(super) queue: wgpu::Queue,
+    facts: DeviceFacts,
+    mishap: Mishap,
+}
+
+impl Gpu {
+    /// What each adapter of this machine offers, in the order in which [`AdapterChoice::Best`] prefers them.
+    pub async fn adapters() -> Vec<DeviceFacts> {
+        let facts = |adapter: &wgpu::Adapter| facts(&adapter.get_info(), adapter.features(), &adapter.limits(), None);
+        enumerate(&instance()).await.iter().map(facts).collect()
+    }
+
+    /// Opens a device. Timestamps are asked for wherever they are offered.
+    ///
+    /// # Errors
+    /// [`Error::Adapter`] where no adapter matches, [`Error::Gpu`] where the driver refuses.
+    pub async fn open(options: &GpuOptions) -> Result<Self> {
+        let adapters = enumerate(&instance()).await;
+        let adapter = choose(&adapters, &options.adapter)?;
+        let offered = adapter.features();
+        let (required_features, required_limits) = match options.limits {
+            LimitsChoice::Adapter => (offered & wanted_features(), adapter.limits()),
+            LimitsChoice::WebGpuDefaults => (wgpu::Features::empty(), wgpu::Limits::default()),
+        };
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("torchlight"),
+            required_features,
+            required_limits,
+            ..Default::default()
+        };
+        let (device, queue) = adapter
+            .request_device(&descriptor)
+            .await
+            .map_err(|error| Error::Gpu(format!("{} refused a device: {error}", adapter.get_info().name)))?;
+        let gpu = Self::with_info(device, queue, &adapter.get_info());
+        let mishap = gpu.mishap.clone();
+        gpu.device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| note(&mishap, error.to_string())));
+        Ok(gpu)
+    }
+
+    /// [`Self::open`], waited for.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open_blocking(options: &GpuOptions) -> Result<Self> {
+        pollster::block_on(Self::open(options))
+    }
+
+    /// Takes the caller's own device. Its features decide whether timestamps are available.
+    pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Self {
+        let info = device.adapter_info();
+        Self::with_info(device, queue, &info)
+    }
+
+    /// A device of wgpu's noop back end, which accepts all and does nothing: pipelines are validated without a driver.
+    #[cfg(feature = "noop")]
+    pub fn noop() -> Self {
+        let descriptor = wgpu::DeviceDescriptor { label: Some("torchlight noop"), ..Default::default() };
+        let (device, queue) = wgpu::Device::noop(&descriptor);
+        Self::from_device(device, queue)
+    }
+
+    /// What the device is and offers.
+    pub fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    /// The device.
+    pub fn device(&self) -> &wgpu::Device {
+        &self.device
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &wgpu::Queue {
+        &self.queue
+    }
+
+    fn with_info(device: wgpu::Device, queue: wgpu::Queue, info: &wgpu::AdapterInfo) -> Self {
+        let facts = facts(info, device.features(), &device.limits(), Some(queue.get_timestamp_period()));
+        let mishap = Mishap::default();
+        let lost = mishap.clone();
+        device.set_device_lost_callback(move |reason, message| {
+            note(&lost, format!("the device is lost ({reason:?}) {message}"));
+        });
+        Self { device, queue, facts, mishap }
+    }
+
+    /// Fails where the device told of a mishap since it was opened.
+    pub(super) fn check(&self) -> Result<()> {
+        match &*self.mishap.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(message) => Err(Error::Gpu(message.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Keeps the first mishap: later ones follow from it.
+fn note(mishap: &Mishap, message: String) {
+    mishap.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(message);
+}
+
+fn instance() -> wgpu::Instance {
+    wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle())
+}
+
+/// The features that Torchlight uses where they are offered.
+fn wanted_features() -> wgpu::Features {
+    wgpu::Features::TIMESTAMP_QUERY
+        | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS
+        | wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES
+}
+
+async fn enumerate(instance: &wgpu::Instance) -> Vec<wgpu::Adapter> {
+    let mut adapters = instance.enumerate_adapters(wgpu::Backends::all()).await;
+    adapters.sort_by_key(|adapter| match adapter.get_info().device_type {
+        wgpu::DeviceType::DiscreteGpu => 0,
+        wgpu::DeviceType::IntegratedGpu => 1,
+        wgpu::DeviceType::VirtualGpu => 2,
+        wgpu::DeviceType::Other => 3,
+        wgpu::DeviceType::Cpu => 4,
+    });
+    adapters
+}
+
+fn choose<'a>(adapters: &'a [wgpu::Adapter], choice: &AdapterChoice) -> Result<&'a wgpu::Adapter> {
+    let Some(best) = adapters.first() else {
+        return Err(Error::Adapter(
+            "no GPU adapter: install a Vulkan driver, or a software one (Debian and Ubuntu: apt-get install \
+             mesa-vulkan-drivers libvulkan1)"
+                .into(),
+        ));
+    };
+    let AdapterChoice::Named(wanted) = choice else { return Ok(best) };
+    let by_index = wanted.parse::<usize>().ok().and_then(|index| adapters.get(index));
+    let matches = |adapter: &&wgpu::Adapter| adapter.get_info().name.to_lowercase().contains(&wanted.to_lowercase());
+    by_index.or_else(|| adapters.iter().find(matches)).ok_or_else(|| {
+        let names: Vec<String> = adapters
+            .iter()
+            .enumerate()
+            .map(|(index, adapter)| format!("{index}: {}", adapter.get_info().name))
+            .collect();
+        Error::Adapter(format!("no adapter matches {wanted:?}; there are: {}", names.join(", ")))
+    })
+}
+
+fn facts(
+    info: &wgpu::AdapterInfo,
+    features: wgpu::Features,
+    limits: &wgpu::Limits,
+    period: Option<f32>,
+) -> DeviceFacts {
+    let has = |feature| features.contains(feature);
+    DeviceFacts {
+        name: info.name.clone(),
+        backend: info.backend.to_string(),
+        driver: [info.driver.as_str(), info.driver_info.as_str()].join(" ").trim().to_owned(),
+        is_cpu: info.device_type == wgpu::DeviceType::Cpu,
+        limits: DeviceLimits {
+            max_buffer_size: limits.max_buffer_size,
+            max_storage_buffer_binding_size: limits.max_storage_buffer_binding_size,
+            max_compute_workgroups_per_dimension: limits.max_compute_workgroups_per_dimension,
+            max_compute_workgroup_storage_size: limits.max_compute_workgroup_storage_size,
+            max_compute_invocations_per_workgroup: limits.max_compute_invocations_per_workgroup,
+        },
+        timestamps: has(wgpu::Features::TIMESTAMP_QUERY),
+        timestamps_inside_passes: has(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES),
+        timestamp_period_ns: period.map(f64::from),
+        shader_f16: has(wgpu::Features::SHADER_F16),
+        subgroup_sizes: has(wgpu::Features::SUBGROUP).then_some([info.subgroup_min_size, info.subgroup_max_size]),
+        cooperative_matrix: has(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX),
+    }
+}

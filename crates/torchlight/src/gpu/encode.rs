@@ -1,0 +1,98 @@
+//! The one encode loop: a plan and the grids of a run to commands. It knows no device, only a sink.
+
+use super::command::{Command, Place, QueryPair, Sink};
+use crate::kernels::Grid;
+use crate::plan::{BufferId, PARAMS_SLOT_BYTES, Plan, Step};
+use crate::profile::TimestampMode;
+
+/// The most queries of one set, by WebGPU's limit.
+pub const QUERIES_PER_SET: u32 = 4096;
+/// Resolves write at multiples of this; 4096 queries of 8 bytes keep every set aligned.
+pub(super) const QUERY_BYTES: u64 = 8;
+
+/// A piece of an output to bring to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Download {
+    /// Which output of the program.
+    pub output: usize,
+    /// Read.
+    pub buffer: BufferId,
+    /// How much, a multiple of 4.
+    pub size_bytes: u64,
+    /// Where in the readback buffer.
+    pub offset_bytes: u64,
+}
+
+/// The queries of a dispatch: two neighbours, which never fall into two sets since a set's size is even.
+pub fn query_pair(dispatch: u32) -> QueryPair {
+    let query = dispatch * 2;
+    QueryPair { set: query / QUERIES_PER_SET, begin: query % QUERIES_PER_SET }
+}
+
+/// Encodes a run.
+///
+/// With [`TimestampMode::Off`] consecutive dispatches share one pass, and no command mentions a query. `grids` has one
+/// entry a dispatch.
+pub fn encode(plan: &Plan, grids: &[Grid], downloads: &[Download], timestamps: TimestampMode, sink: &mut impl Sink) {
+    let mut dispatch = 0;
+    let mut in_pass = false;
+    for step in &plan.steps {
+        match step {
+            Step::Dispatch(step) => {
+                let queries = query_pair(dispatch);
+                if !in_pass {
+                    let timestamps = (timestamps == TimestampMode::Pass).then_some(queries);
+                    sink.push(Command::BeginPass { timestamps });
+                    in_pass = true;
+                }
+                sink.push(Command::SetPipeline(step.variant));
+                sink.push(Command::SetBindGroup { dispatch, params_offset: dispatch * PARAMS_SLOT_BYTES });
+                let inside = timestamps == TimestampMode::Inside;
+                if inside {
+                    sink.push(Command::WriteTimestamp { set: queries.set, query: queries.begin });
+                }
+                let Grid { x, y } = grids[dispatch as usize];
+                sink.push(Command::Dispatch { x, y });
+                if inside {
+                    sink.push(Command::WriteTimestamp { set: queries.set, query: queries.begin + 1 });
+                }
+                if timestamps == TimestampMode::Pass {
+                    sink.push(Command::EndPass);
+                    in_pass = false;
+                }
+                dispatch += 1;
+            }
+            Step::Copy { from, to, size_bytes, .. } => {
+                if std::mem::take(&mut in_pass) {
+                    sink.push(Command::EndPass);
+                }
+                copy(Place::Plan(*from), (Place::Plan(*to), 0), *size_bytes, sink);
+            }
+        }
+    }
+    if in_pass {
+        sink.push(Command::EndPass);
+    }
+    for download in downloads {
+        let to = (Place::Readback, download.offset_bytes);
+        copy(Place::Plan(download.buffer), to, download.size_bytes, sink);
+    }
+    if timestamps != TimestampMode::Off && dispatch > 0 {
+        resolve(dispatch * 2, sink);
+    }
+    sink.push(Command::Submit);
+}
+
+/// Resolves only the queries that were written, set by set.
+fn resolve(queries: u32, sink: &mut impl Sink) {
+    for set in 0..queries.div_ceil(QUERIES_PER_SET) {
+        let first = set * QUERIES_PER_SET;
+        let count = QUERIES_PER_SET.min(queries - first);
+        sink.push(Command::Resolve { set, queries: 0..count, offset_bytes: u64::from(first) * QUERY_BYTES });
+    }
+    copy(Place::Queries, (Place::QueryReadback, 0), u64::from(queries) * QUERY_BYTES, sink);
+}
+
+fn copy(from: Place, (to, to_offset): (Place, u64), size_bytes: u64, sink: &mut impl Sink) {
+    sink.push(Command::Copy { from, from_offset: 0, to, to_offset, size_bytes });
+}

@@ -1,0 +1,317 @@
+//! The buffers, pipelines and bind groups of one plan on one device, and how its commands reach the queue.
+
+use super::adapter::Gpu;
+use super::command::{Command, Place, Sink};
+use super::encode::{Download, encode};
+use super::pipelines::{self, Pipeline};
+use super::readback::Mapped;
+use super::timestamps::{Queries, stamp_bytes, tick_pairs};
+use crate::error::{Error, Result};
+use crate::kernels::Grid;
+use crate::plan::{BufferId, PARAMS_SLOT_BYTES, Plan};
+use crate::profile::{TickPair, TimestampMode};
+
+/// A plan made real.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    gpu: Gpu,
+    buffers: Vec<wgpu::Buffer>,
+    params: wgpu::Buffer,
+    pipelines: Vec<Pipeline>,
+    bind_groups: Vec<wgpu::BindGroup>,
+    readback: wgpu::Buffer,
+    queries: Option<Queries>,
+}
+
+/// One run: what varies from run to run.
+#[derive(Debug)]
+pub(crate) struct Run<'r> {
+    /// The params slots of all dispatches.
+    pub(crate) params: &'r [u8],
+    /// One grid a dispatch.
+    pub(crate) grids: &'r [Grid],
+    /// What to bring to the host.
+    pub(crate) downloads: &'r [Download],
+    /// Where timestamps are taken.
+    pub(crate) timestamps: TimestampMode,
+    /// Takes a copy of every command that reaches the device.
+    pub(crate) tap: Option<&'r mut Vec<Command>>,
+}
+
+/// Results under way.
+#[must_use = "a run's results arrive when this is awaited"]
+#[derive(Debug)]
+pub(crate) struct Pending {
+    gpu: Gpu,
+    outputs: Option<Mapped>,
+    stamps: Option<Mapped>,
+    rejected: Rejected,
+}
+
+/// What arrived.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    /// The downloads, at their offsets.
+    pub(crate) bytes: Vec<u8>,
+    /// One pair of stamps a dispatch; empty where timestamps were off.
+    pub(crate) stamps: Vec<TickPair>,
+}
+
+impl Engine {
+    /// Makes buffers, pipelines and bind groups. `readback_bytes` is the most that a run downloads.
+    pub(crate) async fn new(gpu: &Gpu, plan: &Plan, readback_bytes: u64) -> Result<Self> {
+        gpu.check()?;
+        let memory = Scope::open(gpu, wgpu::ErrorFilter::OutOfMemory);
+        let validation = Scope::open(gpu, wgpu::ErrorFilter::Validation);
+        let device = &gpu.device;
+        let storage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let buffer = |label: &str, size: u64, usage| {
+            let descriptor = wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false };
+            device.create_buffer(&descriptor)
+        };
+        let buffers: Vec<wgpu::Buffer> =
+            plan.buffers.iter().map(|planned| buffer("tensor", planned.size_bytes, storage)).collect();
+        let slots = plan.dispatches().count().max(1) as u64;
+        let uniform = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
+        let params = buffer("params", slots * u64::from(PARAMS_SLOT_BYTES), uniform);
+        let map_read = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let readback = buffer("readback", readback_bytes.max(16), map_read);
+        let pipelines: Vec<Pipeline> =
+            plan.variants.iter().map(|variant| pipelines::pipeline(device, variant)).collect();
+        let bind_groups = plan
+            .dispatches()
+            .map(|dispatch| pipelines::bind_group(device, (plan, &pipelines), (&params, &buffers), dispatch))
+            .collect();
+        let (validation, memory) = (validation.close(), memory.close());
+        validation.check("building a session").await?;
+        memory.check("building a session").await?;
+        Ok(Self { gpu: gpu.clone(), buffers, params, pipelines, bind_groups, readback, queries: None })
+    }
+
+    /// The device it lives on.
+    pub(crate) fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// Writes the start of a buffer before the next run.
+    pub(crate) fn upload(&self, buffer: BufferId, bytes: &[u8]) {
+        const ALIGNMENT: usize = wgpu::COPY_BUFFER_ALIGNMENT as usize;
+        let buffer = &self.buffers[buffer.index()];
+        let (whole, rest) = bytes.split_at(bytes.len() / ALIGNMENT * ALIGNMENT);
+        if !whole.is_empty() {
+            self.gpu.queue.write_buffer(buffer, 0, whole);
+        }
+        if !rest.is_empty() {
+            let mut last = [0; ALIGNMENT];
+            last[..rest.len()].copy_from_slice(rest);
+            self.gpu.queue.write_buffer(buffer, whole.len() as u64, &last);
+        }
+    }
+
+    /// Encodes and submits a run: one params write, one encode loop, one submit.
+    pub(crate) fn submit(&mut self, plan: &Plan, run: Run<'_>) -> Result<Pending> {
+        self.gpu.check()?;
+        let scope = Scope::open(&self.gpu, wgpu::ErrorFilter::Validation);
+        let dispatches = run.grids.len() as u32;
+        if run.timestamps != TimestampMode::Off && dispatches > 0 {
+            self.queries.get_or_insert_with(|| Queries::new(&self.gpu.device, dispatches));
+        }
+        if !run.params.is_empty() {
+            self.gpu.queue.write_buffer(&self.params, 0, run.params);
+        }
+        let mut encoder = Encoder::new(self, run.tap);
+        encode(plan, run.grids, run.downloads, run.timestamps, &mut encoder);
+        let rejected = scope.close();
+        let device = &self.gpu.device;
+        let size = run.downloads.iter().map(|download| download.offset_bytes + download.size_bytes).max();
+        let outputs = size.map(|size| Mapped::new(device, &self.readback, size));
+        let queries = self.queries.as_ref().filter(|_| run.timestamps != TimestampMode::Off && dispatches > 0);
+        let stamps = queries.map(|queries| Mapped::new(device, &queries.readback, stamp_bytes(dispatches)));
+        Ok(Pending { gpu: self.gpu.clone(), outputs, stamps, rejected })
+    }
+
+    /// Fills whole buffers with zeros.
+    pub(crate) fn clear(&self, buffers: &[BufferId]) {
+        let mut encoder = new_encoder(&self.gpu);
+        for buffer in buffers {
+            encoder.clear_buffer(&self.buffers[buffer.index()], 0, None);
+        }
+        self.gpu.queue.submit([encoder.finish()]);
+    }
+
+    /// Reads the start of buffers, outside of any run.
+    pub(crate) fn read(&self, parts: &[(BufferId, u64)]) -> Result<Pending> {
+        self.gpu.check()?;
+        let scope = Scope::open(&self.gpu, wgpu::ErrorFilter::Validation);
+        let size = parts.iter().map(|(_, size_bytes)| size_bytes).sum();
+        let readback = self.gpu.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("state readback"),
+            size,
+            usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        });
+        let mut encoder = new_encoder(&self.gpu);
+        let mut offset = 0;
+        for &(buffer, size_bytes) in parts {
+            encoder.copy_buffer_to_buffer(&self.buffers[buffer.index()], 0, &readback, offset, size_bytes);
+            offset += size_bytes;
+        }
+        self.gpu.queue.submit([encoder.finish()]);
+        let rejected = scope.close();
+        let outputs = (size > 0).then(|| Mapped::new(&self.gpu.device, &readback, size));
+        Ok(Pending { gpu: self.gpu.clone(), outputs, stamps: None, rejected })
+    }
+
+    fn place(&self, place: Place) -> Option<&wgpu::Buffer> {
+        match place {
+            Place::Plan(buffer) => self.buffers.get(buffer.index()),
+            Place::Readback => Some(&self.readback),
+            Place::Queries => self.queries.as_ref().map(|queries| &queries.resolve),
+            Place::QueryReadback => self.queries.as_ref().map(|queries| &queries.readback),
+        }
+    }
+}
+
+impl Pending {
+    /// Waits until the device is done, so that awaiting does not have to poll.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn wait(&self) -> Result<()> {
+        if self.outputs.is_none() && self.stamps.is_none() {
+            return Ok(());
+        }
+        let polled = self.gpu.device.poll(wgpu::PollType::wait_indefinitely());
+        polled.map(drop).map_err(|error| Error::Gpu(format!("waiting for results: {error}")))
+    }
+
+    /// The results, when they have arrived.
+    pub(crate) async fn results(self) -> Result<Results> {
+        self.rejected.check("a run").await?;
+        let mut results = Results::default();
+        if let Some(outputs) = self.outputs {
+            results.bytes = outputs.bytes().await?;
+        }
+        if let Some(stamps) = self.stamps {
+            results.stamps = tick_pairs(&stamps.bytes().await?)?;
+        }
+        self.gpu.check()?;
+        Ok(results)
+    }
+}
+
+/// The sink that is the device.
+struct Encoder<'e> {
+    engine: &'e Engine,
+    encoder: wgpu::CommandEncoder,
+    pass: Option<wgpu::ComputePass<'static>>,
+    tap: Option<&'e mut Vec<Command>>,
+}
+
+impl<'e> Encoder<'e> {
+    fn new(engine: &'e Engine, tap: Option<&'e mut Vec<Command>>) -> Self {
+        Self { engine, encoder: new_encoder(&engine.gpu), pass: None, tap }
+    }
+
+    fn begin_pass(&mut self, timestamps: Option<super::command::QueryPair>) {
+        let timestamp_writes =
+            timestamps.zip(self.engine.queries.as_ref()).map(|(pair, queries)| wgpu::ComputePassTimestampWrites {
+                query_set: &queries.sets[pair.set as usize],
+                beginning_of_pass_write_index: Some(pair.begin),
+                end_of_pass_write_index: Some(pair.begin + 1),
+            });
+        let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
+        self.pass = Some(self.encoder.begin_compute_pass(&descriptor).forget_lifetime());
+    }
+}
+
+impl Sink for Encoder<'_> {
+    fn push(&mut self, command: Command) {
+        match (&command, &mut self.pass) {
+            (Command::BeginPass { timestamps }, _) => self.begin_pass(*timestamps),
+            (Command::SetPipeline(variant), Some(pass)) => {
+                pass.set_pipeline(&self.engine.pipelines[variant.index()].pipeline);
+            }
+            (Command::SetBindGroup { dispatch, params_offset }, Some(pass)) => {
+                pass.set_bind_group(0, &self.engine.bind_groups[*dispatch as usize], &[*params_offset]);
+            }
+            (Command::WriteTimestamp { set, query }, Some(pass)) => {
+                if let Some(queries) = &self.engine.queries {
+                    pass.write_timestamp(&queries.sets[*set as usize], *query);
+                }
+            }
+            (Command::Dispatch { x, y }, Some(pass)) => pass.dispatch_workgroups(*x, *y, 1),
+            (Command::EndPass, _) => self.pass = None,
+            (Command::Resolve { set, queries, offset_bytes }, _) => {
+                if let Some(owned) = &self.engine.queries {
+                    let set = &owned.sets[*set as usize];
+                    self.encoder.resolve_query_set(set, queries.clone(), &owned.resolve, *offset_bytes);
+                }
+            }
+            (Command::Copy { from, from_offset, to, to_offset, size_bytes }, _) => {
+                let (from, to) = (self.engine.place(*from), self.engine.place(*to));
+                if let (Some(from), Some(to)) = (from, to) {
+                    self.encoder.copy_buffer_to_buffer(from, *from_offset, to, *to_offset, *size_bytes);
+                }
+            }
+            (Command::Submit, _) => {
+                self.pass = None;
+                let encoder = std::mem::replace(&mut self.encoder, new_encoder(&self.engine.gpu));
+                self.engine.gpu.queue.submit([encoder.finish()]);
+            }
+            // The encode loop opens a pass before it sends these.
+            (
+                Command::SetPipeline(_)
+                | Command::SetBindGroup { .. }
+                | Command::WriteTimestamp { .. }
+                | Command::Dispatch { .. },
+                None,
+            ) => {}
+        }
+        if let Some(tap) = &mut self.tap {
+            tap.push(command);
+        }
+    }
+}
+
+fn new_encoder(gpu: &Gpu) -> wgpu::CommandEncoder {
+    gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("run") })
+}
+
+/// An open error scope. It must be closed on the thread that opened it: wgpu keeps scopes a thread.
+struct Scope(wgpu::ErrorScopeGuard);
+
+/// What a closed scope caught, when it is known.
+struct Rejected(std::pin::Pin<Box<dyn PendingError>>);
+
+#[cfg(not(target_arch = "wasm32"))]
+trait PendingError: Future<Output = Option<wgpu::Error>> + Send {}
+#[cfg(not(target_arch = "wasm32"))]
+impl<F: Future<Output = Option<wgpu::Error>> + Send> PendingError for F {}
+#[cfg(target_arch = "wasm32")]
+trait PendingError: Future<Output = Option<wgpu::Error>> {}
+#[cfg(target_arch = "wasm32")]
+impl<F: Future<Output = Option<wgpu::Error>>> PendingError for F {}
+
+impl std::fmt::Debug for Rejected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Rejected")
+    }
+}
+
+impl Scope {
+    fn open(gpu: &Gpu, filter: wgpu::ErrorFilter) -> Self {
+        Self(gpu.device.push_error_scope(filter))
+    }
+
+    fn close(self) -> Rejected {
+        Rejected(Box::pin(self.0.pop()))
+    }
+}
+
+impl Rejected {
+    async fn check(self, what: &str) -> Result<()> {
+        match self.0.await {
+            None => Ok(()),
+            Some(error) => Err(Error::Gpu(format!("{what} was rejected: {error}"))),
+        }
+    }
+}

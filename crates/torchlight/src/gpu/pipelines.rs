@@ -1,0 +1,87 @@
+//! Pipelines and bind groups of a plan, made once.
+
+use std::num::NonZeroU64;
+
+use crate::kernels::{Access, Kernel, Variant};
+use crate::plan::{BufferId, Plan};
+
+/// One pipeline a kernel variant, and the layout that its bind groups share.
+#[derive(Debug)]
+pub(super) struct Pipeline {
+    pub(super) pipeline: wgpu::ComputePipeline,
+    layout: wgpu::BindGroupLayout,
+}
+
+/// Compiles a variant. Errors reach the caller's error scope.
+pub(super) fn pipeline(device: &wgpu::Device, variant: &Variant) -> Pipeline {
+    let label = Some(variant.label);
+    let entries = layout_entries(variant.kernel);
+    let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
+    let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+        label,
+        bind_group_layouts: &[Some(&layout)],
+        immediate_size: 0,
+    });
+    let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
+        label,
+        source: wgpu::ShaderSource::Wgsl(variant.source().into()),
+    });
+    let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        label,
+        layout: Some(&pipeline_layout),
+        module: &module,
+        entry_point: Some("main"),
+        // Kernels write workgroup memory before they read it: a zero fill would be work for nothing.
+        compilation_options: wgpu::PipelineCompilationOptions {
+            zero_initialize_workgroup_memory: false,
+            ..Default::default()
+        },
+        cache: None,
+    });
+    Pipeline { pipeline, layout }
+}
+
+fn layout_entries(kernel: &Kernel) -> Vec<wgpu::BindGroupLayoutEntry> {
+    let entry = |binding, ty, has_dynamic_offset, min_binding_size| wgpu::BindGroupLayoutEntry {
+        binding,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset, min_binding_size },
+        count: None,
+    };
+    let params = entry(0, wgpu::BufferBindingType::Uniform, true, NonZeroU64::new(params_binding_bytes(kernel)));
+    let storage = |(index, access): (usize, &Access)| {
+        let ty = wgpu::BufferBindingType::Storage { read_only: *access == Access::Read };
+        entry(index as u32 + 1, ty, false, None)
+    };
+    std::iter::once(params).chain(kernel.bindings.iter().enumerate().map(storage)).collect()
+}
+
+/// Uniform bindings are a multiple of 16 bytes in WGSL's layout.
+fn params_binding_bytes(kernel: &Kernel) -> u64 {
+    u64::from(kernel.params_bytes).next_multiple_of(16)
+}
+
+/// The bind group of a dispatch: its params slot by dynamic offset, then its buffers whole.
+pub(super) fn bind_group(
+    device: &wgpu::Device,
+    (plan, pipelines): (&Plan, &[Pipeline]),
+    (params, buffers): (&wgpu::Buffer, &[wgpu::Buffer]),
+    dispatch: &crate::plan::Dispatch,
+) -> wgpu::BindGroup {
+    let variant = plan.variant(dispatch.variant);
+    let params =
+        wgpu::BufferBinding { buffer: params, offset: 0, size: NonZeroU64::new(params_binding_bytes(variant.kernel)) };
+    let storage = |(index, id): (usize, &BufferId)| wgpu::BindGroupEntry {
+        binding: index as u32 + 1,
+        resource: buffers[id.index()].as_entire_binding(),
+    };
+    let entries: Vec<wgpu::BindGroupEntry<'_>> =
+        std::iter::once(wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(params) })
+            .chain(dispatch.buffers.iter().enumerate().map(storage))
+            .collect();
+    device.create_bind_group(&wgpu::BindGroupDescriptor {
+        label: Some(variant.label),
+        layout: &pipelines[dispatch.variant.index()].layout,
+        entries: &entries,
+    })
+}

@@ -1,0 +1,317 @@
+//! The operators, one variant each with named fields, and what each reads, writes and infers.
+
+use super::{IntArg, Live, SymIntId, TensorId};
+use crate::error::{Error, Result};
+use crate::tensor::Dims;
+
+/// `sdpa_with_kv_cache`: writes K and V into their caches at `input_pos`, then attends causally over the caches.
+///
+/// Shapes: q and out `[1, s, h, d]`, k and v `[1, s, hk, d]`, caches `[1, rows, hk, d]`, all f32. Query row `i` of the
+/// step attends to the keys `0..=input_pos + i`; `h / hk` query heads share a KV head.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SdpaWithKvCache {
+    /// Queries.
+    pub q: TensorId,
+    /// New keys.
+    pub k: TensorId,
+    /// New values.
+    pub v: TensorId,
+    /// Key cache, written in place.
+    pub k_cache: TensorId,
+    /// Value cache, written in place.
+    pub v_cache: TensorId,
+    /// Cache row of the first new token.
+    pub input_pos: IntArg,
+    /// Factor on the scores; `None` is `1 / sqrt(d)`.
+    pub scale: Option<f32>,
+    /// Attention's result.
+    pub out: TensorId,
+}
+
+/// `update_cache`: writes `[1, s, hk, d]` rows into a cache `[1, rows, hk, d]` from row `input_pos` on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpdateCache {
+    /// New rows.
+    pub value: TensorId,
+    /// The cache, written in place.
+    pub cache: TensorId,
+    /// Cache row of the first new row.
+    pub input_pos: IntArg,
+}
+
+/// `add.Tensor`: `out = a + alpha * b`, with broadcasting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Add {
+    /// First summand.
+    pub a: TensorId,
+    /// Second summand.
+    pub b: TensorId,
+    /// Factor on `b`.
+    pub alpha: f32,
+    /// Sum.
+    pub out: TensorId,
+}
+
+/// `mul.Tensor`: `out = a * b`, with broadcasting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mul {
+    /// First factor.
+    pub a: TensorId,
+    /// Second factor.
+    pub b: TensorId,
+    /// Product.
+    pub out: TensorId,
+}
+
+/// A copy of one tensor to another of the same shape, outside a delegate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopyTensor {
+    /// Read.
+    pub from: TensorId,
+    /// Written.
+    pub to: TensorId,
+}
+
+/// `sym_size.int`: a live size becomes a symbolic integer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SymSize {
+    /// The tensor whose size is asked for.
+    pub tensor: TensorId,
+    /// Which dimension.
+    pub dim: usize,
+    /// The size.
+    pub out: SymIntId,
+}
+
+/// `select_as_symint`: an element of an integer input becomes a symbolic integer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SelectAsSymInt {
+    /// Index of the program's input; the host reads it.
+    pub input: usize,
+    /// Dimension to select in.
+    pub dim: usize,
+    /// Position along `dim`; negative counts from the end of the live size.
+    pub index: i64,
+    /// The element.
+    pub out: SymIntId,
+}
+
+/// `add` on symbolic integers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AddSymInt {
+    /// First summand.
+    pub a: IntArg,
+    /// Second summand.
+    pub b: IntArg,
+    /// Sum.
+    pub out: SymIntId,
+}
+
+/// What a node does.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant is documented at the struct it holds")]
+pub enum Operator {
+    SdpaWithKvCache(SdpaWithKvCache),
+    UpdateCache(UpdateCache),
+    Add(Add),
+    Mul(Mul),
+    CopyTensor(CopyTensor),
+    SymSize(SymSize),
+    SelectAsSymInt(SelectAsSymInt),
+    AddSymInt(AddSymInt),
+}
+
+impl Operator {
+    /// The operator's short name, as profiles and messages show it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::SdpaWithKvCache(_) => "sdpa_with_kv_cache",
+            Self::UpdateCache(_) => "update_cache",
+            Self::Add(_) => "add",
+            Self::Mul(_) => "mul",
+            Self::CopyTensor(_) => "copy",
+            Self::SymSize(_) => "sym_size",
+            Self::SelectAsSymInt(_) => "select_as_symint",
+            Self::AddSymInt(_) => "add_symint",
+        }
+    }
+
+    /// The tensors it reads on the GPU.
+    pub fn reads(&self) -> Vec<TensorId> {
+        match self {
+            Self::SdpaWithKvCache(op) => vec![op.q, op.k, op.v, op.k_cache, op.v_cache],
+            Self::UpdateCache(op) => vec![op.value],
+            Self::Add(op) => vec![op.a, op.b],
+            Self::Mul(op) => vec![op.a, op.b],
+            Self::CopyTensor(op) => vec![op.from],
+            Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
+        }
+    }
+
+    /// The tensors it writes.
+    pub fn writes(&self) -> Vec<TensorId> {
+        match self {
+            Self::SdpaWithKvCache(op) => vec![op.k_cache, op.v_cache, op.out],
+            Self::UpdateCache(op) => vec![op.cache],
+            Self::Add(op) => vec![op.out],
+            Self::Mul(op) => vec![op.out],
+            Self::CopyTensor(op) => vec![op.to],
+            Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
+        }
+    }
+
+    /// Computes the live shapes and integers that follow from this operator's inputs.
+    ///
+    /// Called for every node, in order, before anything of a run is written: all that can be refused is refused here.
+    /// `integers(input)` gives the elements of an integer input.
+    ///
+    /// # Errors
+    /// Shapes that do not fit, or a position outside the cache.
+    pub fn infer<'i>(&self, node: u32, live: &mut Live, integers: impl Fn(usize) -> Option<&'i [i32]>) -> Result<()> {
+        match self {
+            Self::SdpaWithKvCache(op) => op.infer(node, live),
+            Self::UpdateCache(op) => {
+                let dims = [live.dims(op.value), live.dims(op.cache)];
+                check_cache_write("update_cache", node, dims, live.int(op.input_pos))
+            }
+            Self::Add(op) => infer_broadcast("add", node, live, [op.a, op.b], op.out),
+            Self::Mul(op) => infer_broadcast("mul", node, live, [op.a, op.b], op.out),
+            Self::CopyTensor(op) => {
+                live.set_dims(op.to, live.dims(op.from));
+                Ok(())
+            }
+            Self::SymSize(op) => {
+                let size = live.dims(op.tensor).as_slice()[op.dim];
+                live.set_sym_int(op.out, i64::from(size));
+                Ok(())
+            }
+            Self::SelectAsSymInt(op) => op.infer(node, live, integers(op.input)),
+            Self::AddSymInt(op) => {
+                let sum = live.int(op.a).checked_add(live.int(op.b)).ok_or_else(|| Error::Shape {
+                    operator: "add_symint",
+                    node,
+                    detail: format!("{} + {} overflows", live.int(op.a), live.int(op.b)),
+                })?;
+                live.set_sym_int(op.out, sum);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl SdpaWithKvCache {
+    const NAME: &'static str = "sdpa_with_kv_cache";
+
+    fn infer(&self, node: u32, live: &mut Live) -> Result<()> {
+        let [q, k, v] = [self.q, self.k, self.v].map(|tensor| live.dims(tensor));
+        let [k_cache, v_cache] = [self.k_cache, self.v_cache].map(|tensor| live.dims(tensor));
+        let refuse = |detail: String| Err(Error::Shape { operator: Self::NAME, node, detail });
+        let ([1, s, q_heads, head_dim], [1, k_s, kv_heads, k_head_dim]) = (q.as_slice(), k.as_slice()) else {
+            return refuse(format!("wants q and k of rank 4 and batch 1, got {q} and {k}"));
+        };
+        if k != v || k_cache != v_cache {
+            return refuse(format!("k {k} and v {v}, k_cache {k_cache} and v_cache {v_cache} must agree"));
+        }
+        if s != k_s || head_dim != k_head_dim {
+            return refuse(format!("q {q} and k {k} must have the same tokens and head_dim"));
+        }
+        if *kv_heads == 0 || q_heads % kv_heads != 0 {
+            return refuse(format!("{q_heads} query heads are not a multiple of {kv_heads} KV heads"));
+        }
+        check_cache_write(Self::NAME, node, [k, k_cache], live.int(self.input_pos))?;
+        live.set_dims(self.out, q);
+        Ok(())
+    }
+}
+
+impl SelectAsSymInt {
+    fn infer(&self, node: u32, live: &mut Live, integers: Option<&[i32]>) -> Result<()> {
+        let refuse = |detail: String| Error::Shape { operator: "select_as_symint", node, detail };
+        let integers = integers.ok_or_else(|| refuse(format!("input {} must come from the host", self.input)))?;
+        // All dimensions but `dim` have size 1 (checked when the graph is made), so `dim` runs over the elements.
+        let size = integers.len() as i64;
+        let index = if self.index < 0 { self.index + size } else { self.index };
+        let element = usize::try_from(index).ok().and_then(|index| integers.get(index));
+        let element = element.ok_or_else(|| {
+            refuse(format!("index {} is outside input {}, which has {size} elements", self.index, self.input))
+        })?;
+        live.set_sym_int(self.out, i64::from(*element));
+        Ok(())
+    }
+}
+
+/// Refuses rows that do not fit the cache: by shape, or by position.
+fn check_cache_write(operator: &'static str, node: u32, dims: [Dims; 2], input_pos: i64) -> Result<()> {
+    let [value, cache] = dims;
+    let ([1, new_tokens, heads, head_dim], [1, rows, cache_heads, cache_head_dim]) =
+        (value.as_slice(), cache.as_slice())
+    else {
+        let detail = format!("wants a value and a cache of rank 4 and batch 1, got {value} and {cache}");
+        return Err(Error::Shape { operator, node, detail });
+    };
+    if (heads, head_dim) != (cache_heads, cache_head_dim) {
+        let detail = format!("the value {value} and the cache {cache} must have the same heads and head_dim");
+        return Err(Error::Shape { operator, node, detail });
+    }
+    if input_pos < 0 {
+        return Err(Error::NegativePosition { operator, node, input_pos });
+    }
+    if input_pos.saturating_add(i64::from(*new_tokens)) > i64::from(*rows) {
+        return Err(Error::CacheFull { operator, node, input_pos, new_tokens: *new_tokens, cache_rows: *rows });
+    }
+    Ok(())
+}
+
+fn infer_broadcast(
+    operator: &'static str,
+    node: u32,
+    live: &mut Live,
+    inputs: [TensorId; 2],
+    out: TensorId,
+) -> Result<()> {
+    let [a, b] = inputs.map(|tensor| live.dims(tensor));
+    let dims = broadcast(a, b).ok_or_else(|| Error::Shape {
+        operator,
+        node,
+        detail: format!("{a} and {b} do not broadcast together"),
+    })?;
+    live.set_dims(out, dims);
+    Ok(())
+}
+
+/// The shape to which two shapes broadcast, by the rule of NumPy and PyTorch: aligned at the end, sizes equal or 1.
+pub(crate) fn broadcast(a: Dims, b: Dims) -> Option<Dims> {
+    let (longer, shorter) = if a.as_slice().len() >= b.as_slice().len() { (a, b) } else { (b, a) };
+    let mut out = longer;
+    let lead = longer.as_slice().len() - shorter.as_slice().len();
+    for (size, &other) in out.as_mut_slice()[lead..].iter_mut().zip(shorter.as_slice()) {
+        *size = match (*size, other) {
+            (size, other) if size == other => size,
+            (1, other) => other,
+            (size, 1) => size,
+            _ => return None,
+        };
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broadcasting_aligns_at_the_end() {
+        let dims = |sizes: &[u32]| Dims::new(sizes).unwrap();
+        for (a, b, wanted) in [
+            (&[2, 3, 8][..], &[1, 8][..], Some(&[2, 3, 8][..])),
+            (&[], &[4], Some(&[4])),
+            (&[5, 1, 7], &[6, 1], Some(&[5, 6, 7])),
+            (&[3], &[4], None),
+            (&[2, 1, 4, 1], &[7, 1, 5], Some(&[2, 7, 4, 5])),
+        ] {
+            assert_eq!(broadcast(dims(a), dims(b)), wanted.map(dims), "{a:?} {b:?}");
+            assert_eq!(broadcast(dims(b), dims(a)), wanted.map(dims), "{b:?} {a:?}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The kernels: one stem each for a WGSL file, its Rust mirror, its reference, its tests and its label.
+//!
+//! A kernel's text is its WGSL file. What differs between variants of it stands in one block at the top, between
+//! `// variant {` and `// }`, and is replaced by the text that a typed variant gives. A test parses every variant and
+//! holds bindings, params and workgroup size against what this module says.
+
+pub mod binary;
+mod grid;
+pub mod sdpa_compute_attn_weights;
+pub mod sdpa_compute_out;
+pub mod sdpa_softmax;
+pub mod update_cache;
+
+pub use grid::Grid;
+
+/// How a kernel uses a storage buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// `var<storage, read>`.
+    Read,
+    /// `var<storage, read_write>`.
+    ReadWrite,
+}
+
+/// What Rust says about a WGSL file.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Kernel {
+    /// The stem: name of the WGSL file, the module, the reference and the label.
+    pub stem: &'static str,
+    /// The text of the file.
+    pub wgsl: &'static str,
+    /// The storage buffers, from binding 1 on. Binding 0 is the params slot.
+    pub bindings: &'static [Access],
+    /// Bytes of the params struct.
+    pub params_bytes: u32,
+    /// Invocations of a workgroup.
+    pub workgroup_size: u32,
+}
+
+/// A kernel with its variant block filled in: what a pipeline is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Variant {
+    /// The kernel.
+    pub kernel: &'static Kernel,
+    /// The name in profiles. It is the stem, or the stem and what the variant computes.
+    pub label: &'static str,
+    /// The lines of the variant block.
+    pub block: &'static str,
+    /// Bytes of workgroup memory.
+    pub workgroup_bytes: u32,
+}
+
+impl Variant {
+    /// The WGSL text.
+    pub fn source(&self) -> String {
+        const OPEN: &str = "// variant {\n";
+        let wgsl = self.kernel.wgsl;
+        let parts = wgsl.split_once(OPEN).and_then(|(head, rest)| Some((head, rest.split_once("// }\n")?.1)));
+        // Every kernel has the block: a test builds every variant.
+        let (head, tail) = parts.unwrap_or((wgsl, ""));
+        format!("{head}{OPEN}{}// }}\n{tail}", self.block)
+    }
+}
+
+/// The width of one load: four elements where the rows allow it, one where they do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Width {
+    /// `vec4<f32>`.
+    Four,
+    /// `f32`.
+    One,
+}
+
+impl Width {
+    /// The widest load that divides `elements`.
+    pub const fn dividing(elements: u32) -> Self {
+        if elements.is_multiple_of(4) { Self::Four } else { Self::One }
+    }
+
+    /// Elements of a load.
+    pub const fn elements(self) -> u32 {
+        match self {
+            Self::Four => 4,
+            Self::One => 1,
+        }
+    }
+}
+
+/// Every variant that a plan can ask for.
+pub fn all_variants() -> Vec<Variant> {
+    let widths = [Width::Four, Width::One];
+    let attention = widths.iter().flat_map(|&width| {
+        [update_cache::variant(width), sdpa_compute_attn_weights::variant(width), sdpa_compute_out::variant(width)]
+    });
+    let binary = [binary::Function::Add, binary::Function::Mul]
+        .into_iter()
+        .flat_map(|function| [binary::variant(function, true), binary::variant(function, false)]);
+    attention.chain([sdpa_softmax::variant()]).chain(binary).collect()
+}
+
+/// One step of attention over a cache: the sizes that its kernels share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AttentionProblem {
+    /// Query heads.
+    pub q_heads: u32,
+    /// KV heads; divides `q_heads`.
+    pub kv_heads: u32,
+    /// Elements of a head.
+    pub head_dim: u32,
+    /// Query rows of this step.
+    pub new_tokens: u32,
+    /// Cache row of the first of them.
+    pub input_pos: u32,
+    /// Factor on the scores.
+    pub scale: f32,
+}
+
+impl AttentionProblem {
+    /// Keys in the cache after this step.
+    pub const fn context_len(&self) -> u32 {
+        self.input_pos + self.new_tokens
+    }
+
+    /// Elements of the score matrix: q_heads x new_tokens x context_len.
+    pub const fn scores(&self) -> u64 {
+        self.q_heads as u64 * self.new_tokens as u64 * self.context_len() as u64
+    }
+}

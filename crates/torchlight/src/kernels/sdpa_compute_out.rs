@@ -1,0 +1,60 @@
+//! `sdpa_compute_out`: weights times values.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{Access, AttentionProblem, Kernel, Variant, Width};
+
+/// Lanes that one workgroup makes; the WGSL file's COLUMNS.
+pub const COLUMNS: u32 = 16;
+/// Keys that one workgroup takes at a time; the WGSL file's STRANDS.
+pub const STRANDS: u32 = 8;
+
+/// The kernel.
+pub static KERNEL: Kernel = Kernel {
+    stem: "sdpa_compute_out",
+    wgsl: include_str!("sdpa_compute_out.wgsl"),
+    bindings: &[Access::Read, Access::Read, Access::ReadWrite],
+    params_bytes: size_of::<Params>() as u32,
+    workgroup_size: COLUMNS * STRANDS,
+};
+
+/// The params slot.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[allow(missing_docs, reason = "the fields are the sizes of AttentionProblem, documented there")]
+pub struct Params {
+    pub q_heads: u32,
+    pub kv_heads: u32,
+    pub head_lanes: u32,
+    pub new_tokens: u32,
+    pub context_len: u32,
+    pub column_blocks: u32,
+}
+
+/// The variant for heads of `width` lanes.
+pub fn variant(width: Width) -> Variant {
+    let block = match width {
+        Width::Four => "alias Lanes = vec4<f32>;\n",
+        Width::One => "alias Lanes = f32;\n",
+    };
+    let workgroup_bytes = KERNEL.workgroup_size * width.elements() * 4;
+    Variant { kernel: &KERNEL, label: KERNEL.stem, block, workgroup_bytes }
+}
+
+/// Params of a step.
+pub fn params(problem: &AttentionProblem) -> Params {
+    let head_lanes = problem.head_dim / Width::dividing(problem.head_dim).elements();
+    Params {
+        q_heads: problem.q_heads,
+        kv_heads: problem.kv_heads,
+        head_lanes,
+        new_tokens: problem.new_tokens,
+        context_len: problem.context_len(),
+        column_blocks: head_lanes.div_ceil(COLUMNS),
+    }
+}
+
+/// Workgroups of a step.
+pub fn workgroups(problem: &AttentionProblem) -> u64 {
+    u64::from(problem.q_heads) * u64::from(problem.new_tokens) * u64::from(params(problem).column_blocks)
+}

@@ -1,0 +1,65 @@
+//! `update_cache`: new rows into their place in a cache.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{Access, AttentionProblem, Kernel, Variant, Width};
+
+/// The kernel.
+pub static KERNEL: Kernel = Kernel {
+    stem: "update_cache",
+    wgsl: include_str!("update_cache.wgsl"),
+    bindings: &[Access::Read, Access::ReadWrite],
+    params_bytes: size_of::<Params>() as u32,
+    workgroup_size: 64,
+};
+
+/// The params slot.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct Params {
+    /// Lanes to write.
+    pub lanes: u32,
+    /// Where they start in the cache.
+    pub first_lane: u32,
+}
+
+/// The variant for rows of `width` lanes.
+pub fn variant(width: Width) -> Variant {
+    let block = match width {
+        Width::Four => "alias Lanes = vec4<f32>;\n",
+        Width::One => "alias Lanes = f32;\n",
+    };
+    Variant { kernel: &KERNEL, label: KERNEL.stem, block, workgroup_bytes: 0 }
+}
+
+/// Rows to write: `new_tokens` of `row_elements` (kv_heads * head_dim) each, from row `input_pos` on.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    /// Elements of a row.
+    pub row_elements: u32,
+    /// Rows to write.
+    pub new_tokens: u32,
+    /// Row of the cache for the first of them.
+    pub input_pos: u32,
+}
+
+impl From<AttentionProblem> for Rows {
+    fn from(problem: AttentionProblem) -> Self {
+        Self {
+            row_elements: problem.kv_heads * problem.head_dim,
+            new_tokens: problem.new_tokens,
+            input_pos: problem.input_pos,
+        }
+    }
+}
+
+/// Params of a step.
+pub fn params(rows: Rows) -> Params {
+    let row_lanes = rows.row_elements / Width::dividing(rows.row_elements).elements();
+    Params { lanes: rows.new_tokens * row_lanes, first_lane: rows.input_pos * row_lanes }
+}
+
+/// Workgroups of a step.
+pub fn workgroups(rows: Rows) -> u64 {
+    u64::from(params(rows).lanes).div_ceil(u64::from(KERNEL.workgroup_size))
+}

@@ -1,0 +1,23 @@
+//! Runs programs that ExecuTorch delegates to the GPU on any GPU, through WebGPU, and shows what every kernel costs.
+//!
+//! The way of the data: bytes → [`Program`] → [`Graph`] → [`Plan`] → [`Session`] → outputs and a [`Profile`]. All but
+//! the session is plain data. See [`Session`] for an example.
+
+mod error;
+pub mod gpu;
+pub mod graph;
+pub mod kernels;
+pub mod plan;
+pub mod profile;
+pub mod reference;
+mod session;
+mod tensor;
+
+pub use error::{Error, Result};
+pub use gpu::{AdapterChoice, Gpu, GpuOptions, LimitsChoice};
+pub use graph::{Graph, GraphBuilder};
+pub use plan::{DeviceFacts, Plan, Route};
+pub use profile::{Profile, RunProfile, Sample, TimestampMode};
+pub use session::{Input, Output, Session, SessionOptions};
+pub use tensor::{DType, Dims, HostTensor, MAX_RANK, TensorView};
+pub use torchlight_pte::Program;

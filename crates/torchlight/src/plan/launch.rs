@@ -1,0 +1,126 @@
+//! How params and grid of a dispatch follow from live shapes.
+
+use bytemuck::Pod;
+
+use crate::graph::{IntArg, Live, SdpaWithKvCache, TensorId};
+use crate::kernels::{
+    AttentionProblem, binary, sdpa_compute_attn_weights, sdpa_compute_out, sdpa_softmax, update_cache,
+};
+use crate::tensor::Dims;
+
+/// Where an attention kernel finds its sizes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Attention {
+    /// Queries: tokens, query heads and head_dim.
+    pub q: TensorId,
+    /// New keys: KV heads.
+    pub k: TensorId,
+    /// Cache row of the first new token.
+    pub input_pos: IntArg,
+    /// Factor on the scores; `None` is `1 / sqrt(head_dim)`.
+    pub scale: Option<f32>,
+}
+
+impl From<&SdpaWithKvCache> for Attention {
+    fn from(op: &SdpaWithKvCache) -> Self {
+        Self { q: op.q, k: op.k, input_pos: op.input_pos, scale: op.scale }
+    }
+}
+
+impl Attention {
+    /// The problem of a run. Shapes were checked when they were inferred.
+    pub fn problem(&self, live: &Live) -> AttentionProblem {
+        attention_problem(live.dims(self.q), live.dims(self.k), live.int(self.input_pos) as u32, self.scale)
+    }
+}
+
+/// Attention's sizes from the shapes of q and k.
+pub(super) fn attention_problem(q: Dims, k: Dims, input_pos: u32, scale: Option<f32>) -> AttentionProblem {
+    let size = |dims: Dims, dim: usize| dims.as_slice().get(dim).copied().unwrap_or(1);
+    let head_dim = size(q, 3);
+    AttentionProblem {
+        q_heads: size(q, 2),
+        kv_heads: size(k, 2),
+        head_dim,
+        new_tokens: size(q, 1),
+        input_pos,
+        scale: scale.unwrap_or_else(|| (1.0 / f64::from(head_dim).sqrt()) as f32),
+    }
+}
+
+/// What a dispatch computes its params from, one variant a kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Launch {
+    /// Rows into a cache.
+    UpdateCache {
+        /// The new rows.
+        value: TensorId,
+        /// Cache row of the first.
+        input_pos: IntArg,
+    },
+    /// Scores.
+    SdpaComputeAttnWeights(Attention),
+    /// Scores to weights.
+    SdpaSoftmax(Attention),
+    /// Weights times values.
+    SdpaComputeOut(Attention),
+    /// A sum or product.
+    Binary {
+        /// First input.
+        a: TensorId,
+        /// Second input.
+        b: TensorId,
+        /// Result.
+        out: TensorId,
+        /// Factor on b.
+        alpha: f32,
+        /// Whether the variant is dense.
+        dense: bool,
+    },
+}
+
+impl Launch {
+    /// Writes the params of a run into their slot and returns the number of workgroups.
+    ///
+    /// `slot` has at least the kernel's params_bytes.
+    pub fn resolve(&self, live: &Live, slot: &mut [u8]) -> u64 {
+        match self {
+            Self::UpdateCache { value, input_pos } => {
+                let rows = rows(live.dims(*value), live.int(*input_pos) as u32);
+                write(slot, &update_cache::params(rows));
+                update_cache::workgroups(rows)
+            }
+            Self::SdpaComputeAttnWeights(attention) => {
+                let problem = attention.problem(live);
+                write(slot, &sdpa_compute_attn_weights::params(&problem));
+                sdpa_compute_attn_weights::workgroups(&problem)
+            }
+            Self::SdpaSoftmax(attention) => {
+                let problem = attention.problem(live);
+                write(slot, &sdpa_softmax::params(&problem));
+                sdpa_softmax::workgroups(&problem)
+            }
+            Self::SdpaComputeOut(attention) => {
+                let problem = attention.problem(live);
+                write(slot, &sdpa_compute_out::params(&problem));
+                sdpa_compute_out::workgroups(&problem)
+            }
+            Self::Binary { a, b, out, alpha, dense } => {
+                let shapes = binary::Shapes { a: live.dims(*a), b: live.dims(*b), out: live.dims(*out) };
+                write(slot, &binary::params(&shapes, *dense, *alpha));
+                binary::workgroups(&shapes, *dense)
+            }
+        }
+    }
+}
+
+/// The rows of a `[1, s, hk, d]` value.
+pub(super) fn rows(value: Dims, input_pos: u32) -> update_cache::Rows {
+    let size = |dim: usize| value.as_slice().get(dim).copied().unwrap_or(1);
+    update_cache::Rows { row_elements: size(2) * size(3), new_tokens: size(1), input_pos }
+}
+
+fn write(slot: &mut [u8], params: &impl Pod) {
+    let bytes = bytemuck::bytes_of(params);
+    slot[..bytes.len()].copy_from_slice(bytes);
+}

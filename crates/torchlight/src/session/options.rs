@@ -1,0 +1,33 @@
+//! How a session is made, and the one place that reads the environment.
+
+use crate::error::Result;
+use crate::profile::{TIMESTAMP_QUERY_VARIABLE, TimestampMode, parse_switch};
+
+/// How a session is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// Where timestamps are taken.
+    pub timestamps: TimestampMode,
+    /// How many runs' profiles are kept for [`Session::take_profile`](super::Session::take_profile). Beyond that the
+    /// oldest are dropped, and counted.
+    pub profile_capacity: usize,
+}
+
+impl Default for SessionOptions {
+    /// No timestamps.
+    fn default() -> Self {
+        Self { timestamps: TimestampMode::Off, profile_capacity: 4096 }
+    }
+}
+
+impl SessionOptions {
+    /// Pass timestamps where the environment variable `WEBGPU_TIMESTAMP_QUERY` is on, else the defaults.
+    ///
+    /// # Errors
+    /// [`Error::Setting`](crate::Error::Setting) where the variable's value means neither on nor off.
+    pub fn from_env() -> Result<Self> {
+        let value = std::env::var_os(TIMESTAMP_QUERY_VARIABLE).map(|value| value.to_string_lossy().into_owned());
+        let on = parse_switch(value.as_deref())?;
+        Ok(Self { timestamps: if on { TimestampMode::Pass } else { TimestampMode::Off }, ..Self::default() })
+    }
+}
