@@ -53,6 +53,12 @@ impl Gpu {
         enumerate(&instance()).await.iter().map(facts).collect()
     }
 
+    /// [`Self::adapters`], waited for.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn adapters_blocking() -> Vec<DeviceFacts> {
+        pollster::block_on(Self::adapters())
+    }
+
     /// Opens a device. Timestamps are asked for wherever they are offered.
     ///
     /// # Errors

@@ -29,8 +29,9 @@ struct Draft {
     launch: Launch,
 }
 
+/// A draft of which all but the buffers is settled.
 enum DraftStep {
-    Dispatch { node: u32, draft: Draft },
+    Dispatch { node: u32, draft: Draft, max_workgroups: u64 },
     Copy { node: u32, from: TensorId, to: TensorId },
 }
 
@@ -73,8 +74,9 @@ impl Builder<'_, '_> {
         };
         for draft in drafts {
             limits::check_variant(&self.facts.limits, &draft.variant)?;
-            self.check_grid(node, &draft)?;
-            self.steps.push(DraftStep::Dispatch { node, draft });
+            let max_workgroups = self.max_workgroups(node, &draft);
+            limits::check_grid(&self.facts.limits, draft.variant.label, max_workgroups)?;
+            self.steps.push(DraftStep::Dispatch { node, draft, max_workgroups });
         }
         Ok(())
     }
@@ -174,17 +176,16 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Holds the grid of a draft against the device's limits, with every live size at its bound.
-    fn check_grid(&self, node: u32, draft: &Draft) -> Result<()> {
+    /// The workgroups of a draft with every live size at its bound.
+    fn max_workgroups(&self, node: u32, draft: &Draft) -> u64 {
         let mut slot = [0; PARAMS_SLOT_BYTES as usize];
-        let workgroups = match (&self.graph.nodes[node as usize].operator, draft.launch) {
+        match (&self.graph.nodes[node as usize].operator, draft.launch) {
             (Operator::SdpaWithKvCache(op), Launch::SdpaComputeAttnWeights(_)) => {
                 sdpa_compute_attn_weights::workgroups(&self.largest_problem(op))
             }
             // The other grids do not depend on the context.
             _ => draft.launch.resolve(&Live::new(self.graph), &mut slot),
-        };
-        limits::check_grid(&self.facts.limits, draft.variant.label, workgroups)
+        }
     }
 
     fn finish(self) -> Result<Plan> {
@@ -207,7 +208,7 @@ impl Builder<'_, '_> {
                     let (Some(from), Some(to)) = (from, to) else { continue };
                     Step::Copy { from, to, size_bytes, node }
                 }
-                DraftStep::Dispatch { node, draft } => {
+                DraftStep::Dispatch { node, draft, max_workgroups } => {
                     let buffer = |operand: &Operand| match operand {
                         Operand::Tensor(tensor) => plan.tensor_buffers[tensor.index()],
                         Operand::Scratch(index) => Some(scratch[*index]),
@@ -218,7 +219,8 @@ impl Builder<'_, '_> {
                         variants.push(variant.clone());
                         VariantId(variants.len() as u32 - 1)
                     });
-                    Step::Dispatch(Dispatch { variant, buffers, node, route: draft.route, launch: draft.launch })
+                    let Draft { route, launch, .. } = draft;
+                    Step::Dispatch(Dispatch { variant, buffers, node, route, launch, max_workgroups })
                 }
             };
             plan.steps.push(step);

@@ -79,6 +79,8 @@ pub struct Dispatch {
     pub route: Option<Route>,
     /// How params and grid follow from live shapes.
     pub launch: Launch,
+    /// Workgroups with every size at its upper bound.
+    pub max_workgroups: u64,
 }
 
 /// One step of a run, in order.

@@ -1,0 +1,88 @@
+//! Options that every command takes, and the device that they choose.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use torchlight::{AdapterChoice, Gpu, GpuOptions, Session, SessionOptions, TimestampMode};
+
+/// Options that every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct GlobalArgs {
+    /// Which adapter to use: an index of `torchlight devices`, or a part of its name. Default: the fastest kind.
+    #[arg(long, global = true, value_name = "NAME|INDEX")]
+    pub(crate) adapter: Option<String>,
+
+    /// Print JSON in place of tables.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Say on stderr what is being done.
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// Where to take timestamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TimestampArg {
+    /// Nowhere.
+    Off,
+    /// At begin and end of a pass a dispatch: what every WebGPU device with timestamps offers.
+    Pass,
+    /// Inside a shared pass, before and after each dispatch.
+    Inside,
+}
+
+impl From<TimestampArg> for TimestampMode {
+    fn from(arg: TimestampArg) -> Self {
+        match arg {
+            TimestampArg::Off => Self::Off,
+            TimestampArg::Pass => Self::Pass,
+            TimestampArg::Inside => Self::Inside,
+        }
+    }
+}
+
+impl GlobalArgs {
+    /// Opens the chosen adapter.
+    pub(crate) fn open(&self) -> Result<Gpu> {
+        let adapter = self.adapter.clone().map_or(AdapterChoice::Best, AdapterChoice::Named);
+        let gpu = Gpu::open_blocking(&GpuOptions { adapter, ..GpuOptions::default() })?;
+        let facts = gpu.facts();
+        self.say(|| format!("adapter: {} ({}, {})", facts.name, facts.backend, facts.driver));
+        Ok(gpu)
+    }
+
+    /// Says something on stderr where `--verbose` was given.
+    pub(crate) fn say(&self, message: impl FnOnce() -> String) {
+        if self.verbose {
+            let _ = writeln!(io::stderr(), "{}", message());
+        }
+    }
+}
+
+/// Session options: the command line's wish, else the environment's.
+pub(crate) fn session_options(wanted: Option<TimestampArg>) -> Result<SessionOptions> {
+    Ok(match wanted {
+        // The variable is not even read where the command line decides: its value cannot be an error then.
+        Some(mode) => SessionOptions { timestamps: mode.into(), ..SessionOptions::default() },
+        None => SessionOptions::from_env()?,
+    })
+}
+
+/// Prints a session's notice on stderr, once a command.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    said: bool,
+}
+
+impl Notices {
+    /// Prints the notice of a session, unless one was printed before.
+    pub(crate) fn show(&mut self, session: &Session) {
+        if let Some(notice) = session.notice()
+            && !std::mem::replace(&mut self.said, true)
+        {
+            let _ = writeln!(io::stderr(), "warning: {notice}");
+        }
+    }
+}

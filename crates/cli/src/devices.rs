@@ -1,0 +1,79 @@
+//! `torchlight devices`: the adapters, and what of them matters here.
+
+use std::io::Write;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+use torchlight::{AdapterChoice, DeviceFacts, Gpu, GpuOptions};
+
+use crate::Verdict;
+use crate::device::GlobalArgs;
+use crate::table::bytes;
+
+#[derive(Serialize)]
+struct Device {
+    index: usize,
+    /// What the adapter offers.
+    #[serde(flatten)]
+    facts: DeviceFacts,
+    /// Why it cannot be opened, where it cannot.
+    error: Option<String>,
+}
+
+/// Lists the adapters.
+pub(crate) fn devices(global: &GlobalArgs, out: &mut impl Write) -> Result<Verdict> {
+    let adapters = Gpu::adapters_blocking();
+    if adapters.is_empty() {
+        // The message of a failed opening says what to install.
+        global.open()?;
+        bail!("no GPU adapter");
+    }
+    let devices: Vec<Device> = adapters.into_iter().enumerate().map(|(index, facts)| device(index, facts)).collect();
+    if global.json {
+        serde_json::to_writer_pretty(&mut *out, &devices)?;
+        writeln!(out)?;
+        return Ok(Verdict::Passed);
+    }
+    for device in &devices {
+        write_device(device, out)?;
+    }
+    Ok(Verdict::Passed)
+}
+
+/// The clock's period is known only of an open device.
+fn device(index: usize, mut facts: DeviceFacts) -> Device {
+    let adapter = AdapterChoice::Named(index.to_string());
+    let opened = Gpu::open_blocking(&GpuOptions { adapter, ..GpuOptions::default() });
+    let error = match opened {
+        Ok(gpu) => {
+            facts.timestamp_period_ns = gpu.facts().timestamp_period_ns.filter(|_| facts.timestamps);
+            None
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    Device { index, facts, error }
+}
+
+fn write_device(Device { index, facts, error }: &Device, out: &mut impl Write) -> Result<()> {
+    let yes_no = |offered: bool| if offered { "yes" } else { "no" };
+    let kind = if facts.is_cpu { "; a CPU: its times say nothing about GPUs" } else { "" };
+    writeln!(out, "{index}: {}", facts.name)?;
+    writeln!(out, "   back end    {} ({}{kind})", facts.backend, facts.driver)?;
+    let period = facts.timestamp_period_ns.map_or(String::new(), |period| format!(", {period} ns a tick"));
+    let (pass, inside) = (yes_no(facts.timestamps), yes_no(facts.timestamps_inside_passes));
+    writeln!(out, "   timestamps  pass: {pass}, inside passes: {inside}{period}")?;
+    let subgroups = facts.subgroup_sizes.map_or("no".to_owned(), |[least, most]| format!("{least} to {most}"));
+    let (f16, matrix) = (yes_no(facts.shader_f16), yes_no(facts.cooperative_matrix));
+    writeln!(out, "   shaders     f16: {f16}, subgroups: {subgroups}, cooperative matrices: {matrix}")?;
+    let limits = &facts.limits;
+    let (buffer, binding) = (bytes(limits.max_buffer_size), bytes(limits.max_storage_buffer_binding_size));
+    writeln!(out, "   memory      buffer: {buffer}, storage binding: {binding}")?;
+    let shared = bytes(limits.max_compute_workgroup_storage_size.into());
+    let (invocations, grid) =
+        (limits.max_compute_invocations_per_workgroup, limits.max_compute_workgroups_per_dimension);
+    writeln!(out, "   workgroups  memory: {shared}, invocations: {invocations}, grid: {grid} a dimension")?;
+    if let Some(error) = error {
+        writeln!(out, "   cannot be opened: {error}")?;
+    }
+    Ok(())
+}

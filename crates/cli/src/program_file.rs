@@ -1,0 +1,55 @@
+//! Program files, mapped and not copied.
+
+use std::fs::File;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use memmap2::Mmap;
+use torchlight::Program;
+
+/// A mapped file.
+#[derive(Debug)]
+pub(crate) struct ProgramFile {
+    path: PathBuf,
+    bytes: Mmap,
+}
+
+impl ProgramFile {
+    /// Maps a file.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let metadata = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
+        if metadata.is_dir() {
+            bail!("{} is a folder without steps to run, not a .pte file", path.display());
+        }
+        // An empty file cannot be mapped; the parser would call it truncated.
+        if metadata.len() == 0 {
+            bail!("{} is empty", path.display());
+        }
+        #[allow(unsafe_code, reason = "memory-mapping a file is unsafe by nature")]
+        // SAFETY: the mapping is read-only and private. Should another process write to the file meanwhile, the bytes
+        // may change under the parser, which checks every access and holds no invariant across two reads; should it
+        // shorten the file, the system ends this process, and no memory is touched wrongly.
+        let bytes = unsafe { Mmap::map(&file) }.with_context(|| format!("cannot map {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), bytes })
+    }
+
+    /// Where it lies.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Parses it.
+    pub(crate) fn program(&self) -> Result<Program<'_>> {
+        Program::parse(self).with_context(|| self.path.display().to_string())
+    }
+}
+
+impl Deref for ProgramFile {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}

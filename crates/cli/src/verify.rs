@@ -1,0 +1,169 @@
+//! `torchlight verify`: case folders against their goldens.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use torchlight::{Gpu, Input, Session};
+
+use crate::Verdict;
+use crate::case::{Case, CaseStep, CaseTensor};
+use crate::compare::{Difference, Tolerance, compare};
+use crate::device::{GlobalArgs, Notices, session_options};
+use crate::table::{Column, table, text};
+use crate::workload::build_session;
+
+/// Options of `verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Case folders.
+    #[arg(value_name = "CASE_DIR", required = true)]
+    cases: Vec<PathBuf>,
+
+    /// Method to run, of a program with several.
+    #[arg(long, default_value = "forward")]
+    method: String,
+
+    /// The largest absolute error of an element that passes.
+    #[arg(long, default_value_t = 1e-5)]
+    atol: f64,
+
+    /// The largest relative error of an element that passes.
+    #[arg(long, default_value_t = 1e-4)]
+    rtol: f64,
+}
+
+#[derive(Serialize)]
+struct StepRow {
+    case: String,
+    step: usize,
+    /// Tensors compared: outputs and caches.
+    tensors: usize,
+    #[serde(flatten)]
+    difference: Difference,
+    passed: bool,
+}
+
+/// Verifies case folders.
+pub(crate) fn verify(global: &GlobalArgs, args: &VerifyArgs, out: &mut impl Write) -> Result<Verdict> {
+    let tolerance = Tolerance { absolute: args.atol, relative: args.rtol };
+    let cases: Vec<Case> = args.cases.iter().map(|folder| Case::open(folder)).collect::<Result<_>>()?;
+    let gpu = global.open()?;
+    let mut notices = Notices::default();
+    let mut rows = Vec::new();
+    let progress = ProgressBar::new(cases.iter().map(|case| case.steps().len() as u64).sum());
+    for (case, folder) in cases.iter().zip(&args.cases) {
+        let mut sessions = Sessions { global, gpu: &gpu, method: &args.method, by_model: HashMap::new() };
+        for (index, step) in case.steps().iter().enumerate() {
+            let model = case.model_path(step);
+            let session = sessions.get(&model)?;
+            notices.show(session);
+            let row = verify_step(case, step, session, tolerance);
+            let (tensors, difference) = row.with_context(|| format!("{}: step {index}", folder.display()))?;
+            rows.push(StepRow { case: name(folder), step: index, tensors, difference, passed: difference.failed == 0 });
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    if global.json {
+        serde_json::to_writer_pretty(&mut *out, &rows)?;
+        writeln!(out)?;
+    } else {
+        write_rows(&rows, tolerance, gpu.facts().name.as_str(), out)?;
+    }
+    Ok(if rows.iter().all(|row| row.passed) { Verdict::Passed } else { Verdict::Missed })
+}
+
+fn name(folder: &Path) -> String {
+    folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The sessions of a case: one a program, kept so that caches inside the graph live from step to step.
+struct Sessions<'s> {
+    global: &'s GlobalArgs,
+    gpu: &'s Gpu,
+    method: &'s str,
+    by_model: HashMap<PathBuf, Session>,
+}
+
+impl Sessions<'_> {
+    fn get(&mut self, model: &Path) -> Result<&mut Session> {
+        if !self.by_model.contains_key(model) {
+            let session = build_session(self.global, model, (self.gpu, self.method), session_options(None)?)?;
+            self.by_model.insert(model.to_owned(), session);
+        }
+        self.by_model.get_mut(model).context("the session was just made")
+    }
+}
+
+/// Runs a step, and compares its outputs and the caches after it.
+fn verify_step(
+    case: &Case,
+    step: &CaseStep,
+    session: &mut Session,
+    tolerance: Tolerance,
+) -> Result<(usize, Difference)> {
+    let inputs = case.inputs(step)?;
+    let inputs: Vec<Input<'_>> = inputs.iter().map(Input::from).collect();
+    let outputs = session.run(&inputs)?;
+    if outputs.len() != step.outputs.len() {
+        bail!("the case has {} outputs, and the program gives {}", step.outputs.len(), outputs.len());
+    }
+    let mut compared = (0, Difference::default());
+    let mut hold = |golden: &CaseTensor, got: Option<&torchlight::HostTensor>| -> Result<()> {
+        let Some(wanted) = case.read(golden)? else { return Ok(()) };
+        let got = got.with_context(|| format!("{}: the program gives no tensor", golden.name))?;
+        let difference = compare(got, &wanted, tolerance).with_context(|| golden.name.clone())?;
+        compared = (compared.0 + 1, compared.1.and(difference));
+        Ok(())
+    };
+    for (golden, output) in step.outputs.iter().zip(&outputs) {
+        hold(golden, output.tensor())?;
+    }
+    if let Some(goldens) = &step.state_after {
+        let states = session.read_states()?;
+        if states.len() != goldens.len() {
+            bail!("the case has {} caches, and the program keeps {}", goldens.len(), states.len());
+        }
+        for (golden, state) in goldens.iter().zip(&states) {
+            hold(golden, Some(state))?;
+        }
+    }
+    Ok(compared)
+}
+
+fn write_rows(rows: &[StepRow], tolerance: Tolerance, adapter: &str, out: &mut impl Write) -> Result<()> {
+    let mut table = table(&[
+        Column::Text("case"),
+        Column::Number("step"),
+        Column::Number("tensors"),
+        Column::Number("max abs error"),
+        Column::Number("max rel error"),
+        Column::Text(""),
+    ]);
+    for row in rows {
+        let missed = || format!("MISSED: {} of {}", row.difference.failed, row.difference.elements);
+        table.add_row([
+            row.case.clone(),
+            row.step.to_string(),
+            row.tensors.to_string(),
+            format!("{:.2e}", row.difference.max_absolute),
+            format!("{:.2e}", row.difference.max_relative),
+            if row.passed { "ok".to_owned() } else { missed() },
+        ]);
+    }
+    write!(out, "{}", text(&table))?;
+    let missed = rows.iter().filter(|row| !row.passed).count();
+    let (absolute, relative) = (tolerance.absolute, tolerance.relative);
+    let verdict = if missed == 0 {
+        format!("all {} steps pass", rows.len())
+    } else {
+        format!("{missed} of {} steps MISSED", rows.len())
+    };
+    writeln!(out, "\n{verdict}: an element passes within {absolute:e} absolute or {relative:e} relative; {adapter}")?;
+    Ok(())
+}
