@@ -56,6 +56,10 @@ impl Case {
     /// Reads a case folder.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         let path = folder.join(META);
+        if !path.is_file() {
+            folder.metadata().with_context(|| format!("cannot open {}", folder.display()))?;
+            bail!("{} is not a case folder: there is no {META} in it", folder.display());
+        }
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let meta: Meta = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
         if meta.steps.is_empty() {

@@ -4,12 +4,14 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use torchlight::{AdapterChoice, Gpu, GpuOptions, Session, SessionOptions, TimestampMode};
+use torchlight::{AdapterChoice, DeviceFacts, Gpu, GpuOptions, Session, SessionOptions, TimestampMode};
+
+use crate::table::wrap;
 
 /// Options that every command takes.
 #[derive(Debug, Args)]
 pub(crate) struct GlobalArgs {
-    /// Which adapter to use: an index of `torchlight devices`, or a part of its name. Default: the fastest kind.
+    /// Which adapter to use: a number of `torchlight devices`, or a part of a name. Default: number 0.
     #[arg(long, global = true, value_name = "NAME|INDEX")]
     pub(crate) adapter: Option<String>,
 
@@ -27,9 +29,9 @@ pub(crate) struct GlobalArgs {
 pub(crate) enum TimestampArg {
     /// Nowhere.
     Off,
-    /// At begin and end of a pass a dispatch: what every WebGPU device with timestamps offers.
+    /// Every dispatch gets a compute pass of its own, stamped at begin and end: any device with timestamps can.
     Pass,
-    /// Inside a shared pass, before and after each dispatch.
+    /// All dispatches share a compute pass, stamped before and after each: fewer devices can.
     Inside,
 }
 
@@ -68,6 +70,15 @@ pub(crate) fn session_options(wanted: Option<TimestampArg>) -> Result<SessionOpt
         Some(mode) => SessionOptions { timestamps: mode.into(), ..SessionOptions::default() },
         None => SessionOptions::from_env()?,
     })
+}
+
+/// Says on which adapter something ran.
+pub(crate) fn write_adapter(facts: &DeviceFacts, out: &mut impl Write) -> Result<()> {
+    writeln!(out, "{}", wrap(&format!("adapter {} ({})", facts.name, facts.backend), 8))?;
+    if facts.is_cpu {
+        writeln!(out, "this adapter is a CPU: its times say nothing about GPUs")?;
+    }
+    Ok(())
 }
 
 /// Prints a session's notice on stderr, once a command.

@@ -8,7 +8,7 @@ use torchlight::{AdapterChoice, DeviceFacts, Gpu, GpuOptions};
 
 use crate::Verdict;
 use crate::device::GlobalArgs;
-use crate::table::bytes;
+use crate::table::{bytes, wrap};
 
 #[derive(Serialize)]
 struct Device {
@@ -56,15 +56,17 @@ fn device(index: usize, mut facts: DeviceFacts) -> Device {
 
 fn write_device(Device { index, facts, error }: &Device, out: &mut impl Write) -> Result<()> {
     let yes_no = |offered: bool| if offered { "yes" } else { "no" };
-    let kind = if facts.is_cpu { "; a CPU: its times say nothing about GPUs" } else { "" };
     writeln!(out, "{index}: {}", facts.name)?;
-    writeln!(out, "   back end    {} ({}{kind})", facts.backend, facts.driver)?;
+    writeln!(out, "{}", wrap(&format!("   back end    {} ({})", facts.backend, facts.driver), 15))?;
+    if facts.is_cpu {
+        writeln!(out, "   kind        a CPU: its times say nothing about GPUs")?;
+    }
     let period = facts.timestamp_period_ns.map_or(String::new(), |period| format!(", {period} ns a tick"));
     let (pass, inside) = (yes_no(facts.timestamps), yes_no(facts.timestamps_inside_passes));
     writeln!(out, "   timestamps  pass: {pass}, inside passes: {inside}{period}")?;
     let subgroups = facts.subgroup_sizes.map_or("no".to_owned(), |[least, most]| format!("{least} to {most}"));
     let (f16, matrix) = (yes_no(facts.shader_f16), yes_no(facts.cooperative_matrix));
-    writeln!(out, "   shaders     f16: {f16}, subgroups: {subgroups}, cooperative matrices: {matrix}")?;
+    writeln!(out, "   shaders     f16: {f16}, subgroup sizes: {subgroups}, cooperative matrices: {matrix}")?;
     let limits = &facts.limits;
     let (buffer, binding) = (bytes(limits.max_buffer_size), bytes(limits.max_storage_buffer_binding_size));
     writeln!(out, "   memory      buffer: {buffer}, storage binding: {binding}")?;
@@ -73,7 +75,7 @@ fn write_device(Device { index, facts, error }: &Device, out: &mut impl Write) -
         (limits.max_compute_invocations_per_workgroup, limits.max_compute_workgroups_per_dimension);
     writeln!(out, "   workgroups  memory: {shared}, invocations: {invocations}, grid: {grid} a dimension")?;
     if let Some(error) = error {
-        writeln!(out, "   cannot be opened: {error}")?;
+        writeln!(out, "{}", wrap(&format!("   cannot be opened: {error}"), 15))?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 use torchlight::graph::unsupported_operators;
@@ -16,7 +16,7 @@ use crate::Verdict;
 use crate::case::Case;
 use crate::device::GlobalArgs;
 use crate::program_file::ProgramFile;
-use crate::table::{Column, bytes, table, text};
+use crate::table::{Column, WIDTH, bytes, counted, table, text, wrap};
 
 /// Options of `inspect`.
 #[derive(Debug, Args)]
@@ -164,7 +164,7 @@ fn value(method: &Method<'_>, id: ValueId) -> String {
     match &method.values[id.0 as usize] {
         Value::Tensor(meta) => {
             let dynamic = if meta.dynamism == torchlight_pte::Dynamism::Static { "" } else { " or smaller" };
-            format!("%{} {:?}{:?}{dynamic}", id.0, meta.dtype, meta.sizes)
+            format!("%{} {}{:?}{dynamic}", id.0, dtype(&meta.dtype), meta.sizes)
         }
         other => format!("%{} {other:?}", id.0),
     }
@@ -225,17 +225,29 @@ fn unsupported(graph: &DelegateGraph<'_>) -> Vec<Unsupported> {
     by_name.into_iter().map(|(name, nodes)| Unsupported { name: name.to_owned(), nodes }).collect()
 }
 
+fn dtype(dtype: &impl std::fmt::Debug) -> String {
+    format!("{dtype:?}").to_ascii_lowercase()
+}
+
 fn vk_value(graph: &DelegateGraph<'_>, id: VkValueId) -> String {
     match &graph.values[id.0 as usize] {
         VkValue::Tensor(tensor) => {
             let constant = tensor.constant.map_or(String::new(), |constant| format!(" const {}", constant.0));
-            format!("%{} {:?}{:?}{constant}", id.0, tensor.dtype, tensor.dims)
+            format!("%{} {}{:?}{constant}", id.0, dtype(&tensor.dtype), tensor.dims)
         }
         VkValue::Null => "Null".to_owned(),
         VkValue::Int(value) => value.to_string(),
         VkValue::Double(value) => format!("{value:?}"),
         VkValue::Bool(value) => value.to_string(),
         VkValue::SymInt(_) => format!("%{} SymInt", id.0),
+        VkValue::ValueList(ids) => {
+            // A list that holds a list, or itself, is well-formed: such members are only named.
+            let member = |&id: &VkValueId| match &graph.values[id.0 as usize] {
+                VkValue::ValueList(_) => format!("%{} list", id.0),
+                _ => vk_value(graph, id),
+            };
+            format!("({})", ids.iter().map(member).collect::<Vec<_>>().join(", "))
+        }
         other => format!("%{} {other:?}", id.0),
     }
 }
@@ -267,12 +279,13 @@ fn plan_report(plan: &Plan, graph: &Graph<'_>, facts: &DeviceFacts) -> PlanRepor
 
 fn write_report(report: &Report, out: &mut impl Write) -> Result<()> {
     let (size, data) = (bytes(report.size_bytes as u64), bytes(report.named_data_bytes as u64));
-    writeln!(out, "{}: {size}, {} named constants of {data}", report.file, report.named_data)?;
+    let constants = counted(report.named_data, "named constant", "named constants");
+    writeln!(out, "{}: {size}, {constants} of {data}", report.file)?;
     for method in &report.methods {
-        write_method(method, out).context("writing the report")?;
+        write_method(method, out)?;
     }
     if let Some(reason) = &report.no_device {
-        writeln!(out, "\nno dispatches and scratch are shown: {reason}")?;
+        writeln!(out, "\n{}", wrap(&format!("no plan is shown: {reason}"), 2))?;
     }
     Ok(())
 }
@@ -282,34 +295,32 @@ fn write_method(method: &MethodReport, out: &mut impl Write) -> Result<()> {
     let sections = [("input", &method.inputs), ("output", &method.outputs), ("instruction", &method.instructions)];
     for (section, lines) in sections {
         for (index, line) in lines.iter().enumerate() {
-            writeln!(out, "  {section} {index}: {line}")?;
+            writeln!(out, "{}", wrap(&format!("  {section} {index}: {line}"), 6))?;
         }
     }
     for (index, delegate) in method.delegates.iter().enumerate() {
         let (blob, constants) = (bytes(delegate.blob_bytes as u64), bytes(delegate.constant_bytes));
-        writeln!(
-            out,
-            "  delegate {index}: {} of {blob}, {} constants of {constants}",
-            delegate.id, delegate.constants
-        )?;
+        let count = counted(delegate.constants, "constant", "constants");
+        writeln!(out, "  delegate {index}: {} of {blob}, {count} of {constants}", delegate.id)?;
         for (name, count) in &delegate.operators {
             writeln!(out, "    {count:>4} x {name}")?;
         }
         for call in &delegate.calls {
-            writeln!(out, "    {call}")?;
+            writeln!(out, "{}", wrap(&format!("    {call}"), 8))?;
         }
         for Unsupported { name, nodes } in &delegate.unsupported {
             let first: Vec<String> = nodes.iter().take(8).map(u32::to_string).collect();
             let more = if nodes.len() > first.len() { ", ..." } else { "" };
             let word = if nodes.len() == 1 { "node" } else { "nodes" };
-            writeln!(out, "    not supported: {name} ({word} {}{more})", first.join(", "))?;
+            let line = format!("    not supported: {name} ({word} {}{more})", first.join(", "));
+            writeln!(out, "{}", wrap(&line, 8))?;
         }
         if let Some(error) = &delegate.error {
-            writeln!(out, "    cannot be read: {error}")?;
+            writeln!(out, "{}", wrap(&format!("    cannot be read: {error}"), 8))?;
         }
     }
     if let Some(refused) = &method.refused {
-        writeln!(out, "  does not run: {refused}")?;
+        writeln!(out, "{}", wrap(&format!("  does not run: {refused}"), 6))?;
     }
     match &method.plan {
         Some(plan) if !plan.dispatches.is_empty() => write_plan(plan, out),
@@ -318,7 +329,7 @@ fn write_method(method: &MethodReport, out: &mut impl Write) -> Result<()> {
 }
 
 fn write_plan(plan: &PlanReport, out: &mut impl Write) -> Result<()> {
-    writeln!(out, "  plan for {}, every size at its upper bound:", plan.adapter)?;
+    writeln!(out, "{}", wrap(&format!("  plan for {}, every size at its upper bound:", plan.adapter), 6))?;
     let mut table = table(&[
         Column::Number("node"),
         Column::Text("kernel"),
@@ -326,6 +337,7 @@ fn write_plan(plan: &PlanReport, out: &mut impl Write) -> Result<()> {
         Column::Number("workgroups"),
         Column::Number("size"),
     ]);
+    table.set_width(WIDTH - 2);
     for row in &plan.dispatches {
         table.add_row([
             row.node.to_string(),
@@ -340,8 +352,9 @@ fn write_plan(plan: &PlanReport, out: &mut impl Write) -> Result<()> {
     }
     let [input, constant, state, shared] =
         [plan.input_bytes, plan.constant_bytes, plan.state_bytes, plan.shared_bytes].map(bytes);
-    let (dispatches, copies) = (plan.dispatches.len(), plan.copies);
-    writeln!(out, "    {dispatches} dispatches, {copies} copies")?;
-    writeln!(out, "    buffers: inputs {input}, constants {constant}, caches {state}, shared scratch {shared}")?;
+    let dispatches = counted(plan.dispatches.len(), "dispatch", "dispatches");
+    writeln!(out, "    {dispatches}, {}", counted(plan.copies, "copy", "copies"))?;
+    let buffers = format!("    buffers: inputs {input}, constants {constant}, caches {state}, shared scratch {shared}");
+    writeln!(out, "{}", wrap(&buffers, 13))?;
     Ok(())
 }

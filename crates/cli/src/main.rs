@@ -37,7 +37,7 @@ enum Command {
     Run(run::RunArgs),
     /// Time every kernel of a program or a case folder with GPU timestamps.
     Profile(profile::ProfileArgs),
-    /// Run case folders and hold every output and cache against its golden.
+    /// Run case folders and compare every output and cache with its golden, the right value that lies in the folder.
     Verify(verify::VerifyArgs),
     /// List the adapters of this machine with the features and limits that matter.
     Devices,
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     quiet_wayland();
     let cli = Cli::parse();
     let global = &cli.global;
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(Stdout(io::stdout().lock()));
     let verdict = match &cli.command {
         Command::Inspect(args) => inspect::inspect(global, args, &mut out),
         Command::Run(args) => run::run(global, args, &mut out),
@@ -63,12 +63,10 @@ fn main() -> ExitCode {
         Command::Verify(args) => verify::verify(global, args, &mut out),
         Command::Devices => devices::devices(global, &mut out),
     };
-    // A closed pipe (`torchlight inspect model.pte | head`) is the reader's choice, not a failure.
     let verdict = verdict.and_then(|verdict| Ok(out.flush().map(|()| verdict)?));
     match verdict {
         Ok(Verdict::Passed) => ExitCode::SUCCESS,
         Ok(Verdict::Missed) => ExitCode::from(1),
-        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // One line, whatever a file name or a driver put into the message.
             let message = format!("{error:#}").replace(['\n', '\r'], " ");
@@ -93,6 +91,24 @@ fn quiet_wayland() {
     }
 }
 
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+/// Standard output. A closed pipe (`torchlight inspect model.pte | head`) is the reader's choice and not a failure: what
+/// follows is dropped, and the exit code is the command's own.
+struct Stdout<'o>(io::StdoutLock<'o>);
+
+impl Write for Stdout<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        unless_closed(self.0.write(bytes), bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        unless_closed(self.0.flush(), ())
+    }
+}
+
+fn unless_closed<T>(result: io::Result<T>, dropped: T) -> io::Result<T> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(dropped),
+        Err(error) => Err(io::Error::new(error.kind(), format!("cannot write to stdout: {error}"))),
+        Ok(value) => Ok(value),
+    }
 }

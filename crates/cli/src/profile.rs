@@ -11,9 +11,9 @@ use torchlight::profile::KernelSummary;
 use torchlight::{DeviceFacts, Profile, RunProfile, TimestampMode};
 
 use crate::Verdict;
-use crate::device::{GlobalArgs, Notices, TimestampArg, session_options};
+use crate::device::{GlobalArgs, Notices, TimestampArg, session_options, write_adapter};
 use crate::synthetic::InputArgs;
-use crate::table::{Column, microseconds, percent, table, text};
+use crate::table::{Column, counted, microseconds, percent, table, text};
 use crate::workload::Workload;
 
 /// Options of `profile`.
@@ -38,7 +38,7 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "MODE", default_value = "pass")]
     timestamps: TimestampArg,
 
-    /// Print one line a dispatch, tab-separated.
+    /// Print one line for each dispatch, its fields separated by tabs.
     #[arg(long, conflicts_with = "json")]
     tsv: bool,
 }
@@ -80,13 +80,15 @@ pub(crate) fn profile(global: &GlobalArgs, args: &ProfileArgs, out: &mut impl Wr
     } else if args.tsv {
         write_tsv(&steps, out)?;
     } else if mode == TimestampMode::Off {
-        writeln!(out, "{} steps ran; no timestamps were taken", workload.len())?;
+        writeln!(out, "{} ran; no timestamps were taken", counted(workload.len(), "step", "steps"))?;
+    } else if steps.iter().all(|step| step.runs.iter().all(|run| run.samples.is_empty())) {
+        writeln!(out, "no dispatch ran, so there is nothing to time")?;
     } else {
         write_steps(&steps, out)?;
         writeln!(out)?;
         write_kernels(&steps, facts, out)?;
         let (warmup, repeat) = (args.warmup, args.repeat);
-        writeln!(out, "each step ran {repeat}x, after {warmup}x unmeasured")?;
+        writeln!(out, "measured runs of each step: {repeat}, after {warmup} to warm up")?;
     }
     Ok(Verdict::Passed)
 }
@@ -170,16 +172,16 @@ pub(crate) fn write_kernels(steps: &[StepProfile], facts: &DeviceFacts, out: &mu
     }
     write!(out, "{}", text(&table))?;
     let method = match profile.mode() {
-        Some(TimestampMode::Pass) => "pass: GPU timestamps at begin and end of a pass a dispatch",
-        Some(TimestampMode::Inside) => "inside: GPU timestamps before and after each dispatch in a shared pass",
+        Some(TimestampMode::Pass) => "pass: each dispatch in a pass of its own, stamped at begin and end",
+        Some(TimestampMode::Inside) => "inside: all dispatches in one pass, stamped before and after each",
         Some(TimestampMode::Off) | None => "off",
     };
     writeln!(out, "\ntimestamps {method}")?;
-    let cpu = if facts.is_cpu { "; a CPU: these times say nothing about GPUs" } else { "" };
-    writeln!(out, "adapter {} ({}{cpu})", facts.name, facts.backend)?;
+    write_adapter(facts, out)?;
     let unmeasured: u64 = kernels.iter().map(|kernel| kernel.unmeasured).sum();
     if unmeasured > 0 {
-        writeln!(out, "{unmeasured} dispatches have no usable timestamps and are in no figure")?;
+        let dispatches = counted(unmeasured as usize, "dispatch has", "dispatches have");
+        writeln!(out, "{dispatches} no usable timestamps: no figure counts them")?;
     }
     Ok(())
 }

@@ -21,7 +21,10 @@ impl ProgramFile {
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         let metadata = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
         if metadata.is_dir() {
-            bail!("{} is a folder without steps to run, not a .pte file", path.display());
+            bail!("{} is a folder, and no case folder (it has no meta.json): give a .pte file", path.display());
+        }
+        if !metadata.is_file() {
+            bail!("{} is not a regular file: it cannot be mapped", path.display());
         }
         // An empty file cannot be mapped; the parser would call it truncated.
         if metadata.len() == 0 {

@@ -63,7 +63,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &RunArgs, out: &mut impl Write) -> 
     let mut workload = Workload::open(global, (&args.path, &args.inputs), &gpu, options)?;
     workload.show_notices(&mut Notices::default());
     if let Some(folder) = &args.out {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
     let mut report = RunReport { adapter: gpu.facts().name.clone(), outputs: Vec::new(), profile: Vec::new() };
     for step in 0..workload.len() {
@@ -135,8 +135,14 @@ fn values(tensor: &HostTensor) -> Vec<f64> {
     }
 }
 
+/// A number in few columns, however large or small it is.
+fn short(value: f64) -> String {
+    let size = value.abs();
+    if size != 0.0 && !(1e-4..1e6).contains(&size) { format!("{value:.4e}") } else { format!("{value:.5}") }
+}
+
 fn write_outputs(rows: &[OutputRow], out: &mut impl Write) -> Result<()> {
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.5}"));
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), short);
     let mut table = table(&[
         Column::Number("step"),
         Column::Text("output"),

@@ -15,12 +15,12 @@ pub(crate) struct InputArgs {
     #[arg(long, default_value = "forward")]
     pub(crate) method: String,
 
-    /// An input, by index, of a bare .pte file: `@FILE` (raw little-endian), numbers separated by commas, `zeros`, or
+    /// An input, by index, for a .pte file: `@FILE` (raw little-endian), numbers separated by commas, `zeros`, or
     /// `random`. Default: random floats between -1 and 1 (the same in every run), and integers 0.
     #[arg(long = "input", value_name = "INDEX=CONTENT")]
     inputs: Vec<Indexed<Content>>,
 
-    /// The live shape of an input, by index, as in `0=1x5x4x16`. Default: its upper bound.
+    /// The shape of an input, by index, for a .pte file, as in `0=1x5x4x16`. Default: the largest that it may have.
     #[arg(long = "shape", value_name = "INDEX=SIZES")]
     shapes: Vec<Indexed<Shape>>,
 }
@@ -85,6 +85,11 @@ fn numbers<T: FromStr>(text: &str, separator: char) -> Result<Vec<T>> {
 }
 
 impl InputArgs {
+    /// Whether any input or shape is given.
+    pub(crate) fn are_given(&self) -> bool {
+        !self.inputs.is_empty() || !self.shapes.is_empty()
+    }
+
     /// The inputs of a graph.
     pub(crate) fn tensors(&self, graph: &Graph<'_>) -> Result<Vec<HostTensor>> {
         let contents = by_index(&self.inputs, graph)?;
@@ -92,6 +97,10 @@ impl InputArgs {
         let tensor = |(index, input): (usize, &GraphInput)| {
             let bound = graph.tensor(input.tensor).bound;
             let sizes = shapes.get(&index).map_or(bound.as_slice(), |Shape(sizes)| sizes.as_slice());
+            // The session tells of all else; content beyond the bound is not even made.
+            if elements(sizes).is_none_or(|count| Some(count) > elements(bound.as_slice())) {
+                bail!("input {index}: wanted {}{bound} at most, got {sizes:?}", input.host_dtype);
+            }
             let default = if input.host_dtype == DType::F32 { &Content::Random } else { &Content::Zeros };
             let content = contents.get(&index).copied().unwrap_or(default);
             content.tensor(index, input.host_dtype, sizes).with_context(|| format!("input {index}"))
@@ -106,18 +115,22 @@ fn by_index<'t, T>(given: &'t [Indexed<T>], graph: &Graph<'_>) -> Result<BTreeMa
         if *index >= graph.inputs.len() {
             bail!("there is no input {index}: the method has {}, counted from 0", graph.inputs.len());
         }
-        map.insert(*index, value);
+        if map.insert(*index, value).is_some() {
+            bail!("input {index} is given twice");
+        }
     }
     Ok(map)
 }
 
 impl Content {
     fn tensor(&self, index: usize, dtype: DType, sizes: &[u32]) -> Result<HostTensor> {
-        let elements = sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size as usize));
-        let elements = elements.filter(|&elements| elements < 1 << 40).context("the shape is too large")?;
+        let elements = elements(sizes).context("the shape is too large")?;
         let bytes = match self {
             Self::File(path) => std::fs::read(path).with_context(|| format!("cannot read {path}"))?,
             Self::Zeros => vec![0; elements * dtype.size_bytes()],
+            Self::Random if dtype != DType::F32 => {
+                bail!("random is for f32, and this is {dtype}: give numbers or @FILE")
+            }
             Self::Random => bytes_of(dtype, random(index as u64).take(elements))?,
             Self::Numbers(numbers) if numbers.len() == elements => bytes_of(dtype, numbers.iter().copied())?,
             Self::Numbers(numbers) => bail!("wanted {elements} numbers for {sizes:?}, got {}", numbers.len()),
@@ -139,9 +152,30 @@ fn random(seed: u64) -> impl Iterator<Item = f64> {
     })
 }
 
+fn elements(sizes: &[u32]) -> Option<usize> {
+    sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size as usize))
+}
+
+/// The least and the largest whole number of a type, where it has only whole ones.
+fn whole_numbers(dtype: DType) -> Option<[f64; 2]> {
+    match dtype {
+        DType::F32 | DType::F16 => None,
+        DType::I32 => Some([i32::MIN.into(), i32::MAX.into()]),
+        // The largest f64 below 2^63: the next one is 2^63 itself.
+        DType::I64 => Some([i64::MIN as f64, (i64::MAX as f64).next_down()]),
+        DType::U8 => Some([0.0, 255.0]),
+        DType::I8 => Some([-128.0, 127.0]),
+        DType::Bool => Some([0.0, 1.0]),
+    }
+}
+
 fn bytes_of(dtype: DType, numbers: impl Iterator<Item = f64>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for number in numbers {
+        let fits = |[least, most]: [f64; 2]| number.fract() == 0.0 && (least..=most).contains(&number);
+        if !whole_numbers(dtype).is_none_or(fits) {
+            bail!("wanted whole numbers that fit {dtype}, got {number}");
+        }
         match dtype {
             DType::F32 => bytes.extend((number as f32).to_le_bytes()),
             DType::I32 => bytes.extend((number as i32).to_le_bytes()),
@@ -166,6 +200,23 @@ mod tests {
         assert!(first.iter().all(|number| (-1.0..1.0).contains(number)));
         let mean = first.iter().sum::<f64>() / 1000.0;
         assert!(mean.abs() < 0.1, "{mean}");
+    }
+
+    #[test]
+    fn integers_are_whole_and_fit() {
+        let bytes = |dtype, number| bytes_of(dtype, [number].into_iter());
+        assert_eq!(bytes(DType::I64, -2.0).unwrap(), (-2i64).to_le_bytes());
+        assert_eq!(bytes(DType::U8, 255.0).unwrap(), [255]);
+        for (dtype, number) in [
+            (DType::I64, 1.5),
+            (DType::I64, f64::NAN),
+            (DType::I64, 2f64.powi(63)),
+            (DType::I32, 3e9),
+            (DType::U8, -1.0),
+        ] {
+            let error = bytes(dtype, number).unwrap_err().to_string();
+            assert_eq!(error, format!("wanted whole numbers that fit {dtype}, got {number}"));
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Tables for an 80-column terminal, and numbers as they stand in them.
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+
+/// How many columns a terminal has at least.
+pub(crate) const WIDTH: u16 = 80;
 
 /// A column: its heading, and on which side its cells stand.
 #[derive(Clone, Copy, Debug)]
@@ -15,19 +18,51 @@ pub(crate) enum Column {
 pub(crate) fn table(columns: &[Column]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
+    // Long names are broken over several lines of their cell.
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(WIDTH + PADDING);
     table.set_header(columns.iter().map(|column| match column {
         Column::Text(heading) => Cell::new(heading),
         Column::Number(heading) => Cell::new(heading).set_alignment(CellAlignment::Right),
     }));
     for (index, column) in columns.iter().enumerate() {
         if let Some(settings) = table.column_mut(index) {
-            settings.set_padding((0, 2));
+            settings.set_padding((0, PADDING));
             if matches!(column, Column::Number(_)) {
                 settings.set_cell_alignment(CellAlignment::Right);
             }
         }
     }
     table
+}
+
+/// Spaces between columns.
+const PADDING: u16 = 2;
+
+/// A line, broken at spaces where it is wider than the terminal; what follows the first line is indented by so much.
+pub(crate) fn wrap(line: &str, indent: usize) -> String {
+    let mut text = String::new();
+    let mut width = 0;
+    for (index, word) in line.split(' ').enumerate() {
+        let length = word.chars().count();
+        if index > 0 && !text.trim_start().is_empty() && width + 1 + length > usize::from(WIDTH) {
+            text.truncate(text.trim_end_matches(' ').len());
+            text.push('\n');
+            text.extend(std::iter::repeat_n(' ', indent));
+            width = indent;
+        } else if index > 0 {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += length;
+    }
+    text
+}
+
+/// A count with its noun, in the singular where it is 1.
+pub(crate) fn counted(count: usize, singular: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { singular } else { plural })
 }
 
 /// A table as text, without spaces at the ends of lines.
@@ -66,6 +101,20 @@ mod tests {
             ("-".into(), "0.00".into(), "1.23".into())
         );
         assert_eq!((percent(None), percent(Some(0.125))), ("-".into(), "12.5 %".into()));
+    }
+
+    #[test]
+    fn wide_lines_and_tables_are_broken() {
+        assert_eq!(wrap("  short  line", 4), "  short  line");
+        let words = "  one two three, four five six, seven eight nine, ten eleven twelve, thirteen fourteen, fifteen";
+        let wanted =
+            "  one two three, four five six, seven eight nine, ten eleven twelve, thirteen\n    fourteen, fifteen";
+        assert_eq!(wrap(words, 4), wanted);
+        assert_eq!(wrap(&"x".repeat(100), 4), "x".repeat(100));
+        let mut table = table(&[Column::Text("name"), Column::Number("count")]);
+        table.add_row(["long-name ".repeat(20), "7".into()]);
+        let text = text(&table);
+        assert!(text.lines().count() > 2 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 
     #[test]

@@ -8,13 +8,13 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
-use torchlight::{Gpu, Input, Session};
+use torchlight::{DeviceFacts, Gpu, Input, Session};
 
 use crate::Verdict;
 use crate::case::{Case, CaseStep, CaseTensor};
 use crate::compare::{Difference, Tolerance, compare};
-use crate::device::{GlobalArgs, Notices, session_options};
-use crate::table::{Column, table, text};
+use crate::device::{GlobalArgs, Notices, session_options, write_adapter};
+use crate::table::{Column, counted, table, text, wrap};
 use crate::workload::build_session;
 
 /// Options of `verify`.
@@ -29,23 +29,36 @@ pub(crate) struct VerifyArgs {
     method: String,
 
     /// The largest absolute error of an element that passes.
-    #[arg(long, default_value_t = 1e-5)]
+    #[arg(long, default_value = "1e-5", value_parser = tolerance, allow_hyphen_values = true)]
     atol: f64,
 
-    /// The largest relative error of an element that passes.
-    #[arg(long, default_value_t = 1e-4)]
+    /// The largest relative error of an element that passes, though its absolute error be larger.
+    #[arg(long, default_value = "1e-4", value_parser = tolerance, allow_hyphen_values = true)]
     rtol: f64,
+}
+
+fn tolerance(text: &str) -> Result<f64> {
+    // NaN is not 0 or more.
+    text.parse().ok().filter(|number| *number >= 0.0).context("wanted a number, 0 or more")
 }
 
 #[derive(Serialize)]
 struct StepRow {
     case: String,
     step: usize,
-    /// Tensors compared: outputs and caches.
+    #[serde(flatten)]
+    compared: Compared,
+    passed: bool,
+}
+
+/// What was compared of a step: outputs and caches.
+#[derive(Default, Serialize)]
+struct Compared {
     tensors: usize,
     #[serde(flatten)]
     difference: Difference,
-    passed: bool,
+    /// Names of the tensors with elements that failed.
+    missed: Vec<String>,
 }
 
 /// Verifies case folders.
@@ -63,8 +76,9 @@ pub(crate) fn verify(global: &GlobalArgs, args: &VerifyArgs, out: &mut impl Writ
             let session = sessions.get(&model)?;
             notices.show(session);
             let row = verify_step(case, step, session, tolerance);
-            let (tensors, difference) = row.with_context(|| format!("{}: step {index}", folder.display()))?;
-            rows.push(StepRow { case: name(folder), step: index, tensors, difference, passed: difference.failed == 0 });
+            let compared = row.with_context(|| format!("{}: step {index}", folder.display()))?;
+            let passed = compared.difference.failed == 0;
+            rows.push(StepRow { case: name(folder), step: index, compared, passed });
             progress.inc(1);
         }
     }
@@ -73,7 +87,7 @@ pub(crate) fn verify(global: &GlobalArgs, args: &VerifyArgs, out: &mut impl Writ
         serde_json::to_writer_pretty(&mut *out, &rows)?;
         writeln!(out)?;
     } else {
-        write_rows(&rows, tolerance, gpu.facts().name.as_str(), out)?;
+        write_rows(&rows, tolerance, gpu.facts(), out)?;
     }
     Ok(if rows.iter().all(|row| row.passed) { Verdict::Passed } else { Verdict::Missed })
 }
@@ -101,24 +115,23 @@ impl Sessions<'_> {
 }
 
 /// Runs a step, and compares its outputs and the caches after it.
-fn verify_step(
-    case: &Case,
-    step: &CaseStep,
-    session: &mut Session,
-    tolerance: Tolerance,
-) -> Result<(usize, Difference)> {
+fn verify_step(case: &Case, step: &CaseStep, session: &mut Session, tolerance: Tolerance) -> Result<Compared> {
     let inputs = case.inputs(step)?;
     let inputs: Vec<Input<'_>> = inputs.iter().map(Input::from).collect();
     let outputs = session.run(&inputs)?;
     if outputs.len() != step.outputs.len() {
         bail!("the case has {} outputs, and the program gives {}", step.outputs.len(), outputs.len());
     }
-    let mut compared = (0, Difference::default());
+    let mut compared = Compared::default();
     let mut hold = |golden: &CaseTensor, got: Option<&torchlight::HostTensor>| -> Result<()> {
         let Some(wanted) = case.read(golden)? else { return Ok(()) };
         let got = got.with_context(|| format!("{}: the program gives no tensor", golden.name))?;
         let difference = compare(got, &wanted, tolerance).with_context(|| golden.name.clone())?;
-        compared = (compared.0 + 1, compared.1.and(difference));
+        compared.tensors += 1;
+        compared.difference = compared.difference.and(difference);
+        if difference.failed > 0 {
+            compared.missed.push(golden.name.clone());
+        }
         Ok(())
     };
     for (golden, output) in step.outputs.iter().zip(&outputs) {
@@ -136,7 +149,7 @@ fn verify_step(
     Ok(compared)
 }
 
-fn write_rows(rows: &[StepRow], tolerance: Tolerance, adapter: &str, out: &mut impl Write) -> Result<()> {
+fn write_rows(rows: &[StepRow], tolerance: Tolerance, facts: &DeviceFacts, out: &mut impl Write) -> Result<()> {
     let mut table = table(&[
         Column::Text("case"),
         Column::Number("step"),
@@ -146,24 +159,32 @@ fn write_rows(rows: &[StepRow], tolerance: Tolerance, adapter: &str, out: &mut i
         Column::Text(""),
     ]);
     for row in rows {
-        let missed = || format!("MISSED: {} of {}", row.difference.failed, row.difference.elements);
+        let Compared { tensors, difference, .. } = &row.compared;
         table.add_row([
             row.case.clone(),
             row.step.to_string(),
-            row.tensors.to_string(),
-            format!("{:.2e}", row.difference.max_absolute),
-            format!("{:.2e}", row.difference.max_relative),
-            if row.passed { "ok".to_owned() } else { missed() },
+            tensors.to_string(),
+            format!("{:.2e}", difference.max_absolute),
+            format!("{:.2e}", difference.max_relative),
+            if row.passed { "ok".to_owned() } else { "MISSED".to_owned() },
         ]);
     }
     write!(out, "{}", text(&table))?;
-    let missed = rows.iter().filter(|row| !row.passed).count();
+    writeln!(out)?;
+    let missed = || rows.iter().filter(|row| !row.passed);
+    for StepRow { case, step, compared, .. } in missed() {
+        let Compared { difference: Difference { failed, elements, .. }, missed, .. } = compared;
+        let line = format!("MISSED {case} step {step}: {failed} of {elements} elements, in {}", missed.join(", "));
+        writeln!(out, "{}", wrap(&line, 4))?;
+    }
+    let missed = missed().count();
     let (absolute, relative) = (tolerance.absolute, tolerance.relative);
-    let verdict = if missed == 0 {
-        format!("all {} steps pass", rows.len())
-    } else {
-        format!("{missed} of {} steps MISSED", rows.len())
+    let steps = counted(rows.len(), "step", "steps");
+    let verdict = match (missed, rows.len()) {
+        (0, 1) => "1 step passes".to_owned(),
+        (0, _) => format!("all {steps} pass"),
+        _ => format!("{missed} of {steps} MISSED"),
     };
-    writeln!(out, "\n{verdict}: an element passes within {absolute:e} absolute or {relative:e} relative; {adapter}")?;
-    Ok(())
+    writeln!(out, "{verdict}: an element passes within {absolute:e} absolute or {relative:e} relative")?;
+    write_adapter(facts, out)
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use torchlight::{Gpu, Graph, HostTensor, Input, Output, Session, SessionOptions};
 
 use crate::case::Case;
@@ -39,6 +39,9 @@ impl Workload {
             let output_names = (0..graph.outputs.len()).map(|index| format!("output{index}")).collect();
             workload.steps.push(Step { session, inputs, output_names });
             return Ok(workload);
+        }
+        if args.are_given() {
+            bail!("--input and --shape are for a .pte file: {} is a case folder, with its own inputs", path.display());
         }
         let case = Case::open(path)?;
         for step in case.steps() {

@@ -9,7 +9,11 @@ use crate::tensor::DType;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file's bytes contradict themselves.
+    /// The file could not be read as a program.
+    #[error(transparent)]
+    Parse(#[from] torchlight_pte::Error),
+
+    /// The program's parts contradict each other.
     #[error("malformed program: {0}")]
     Malformed(String),
 
@@ -112,12 +116,6 @@ pub enum Error {
         /// The type it has.
         got: DType,
     },
-}
-
-impl From<torchlight_pte::Error> for Error {
-    fn from(error: torchlight_pte::Error) -> Self {
-        Self::Malformed(error.to_string())
-    }
 }
 
 /// The library's result.

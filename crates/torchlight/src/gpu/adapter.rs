@@ -110,6 +110,17 @@ impl Gpu {
         Self::from_device(device, queue)
     }
 
+    /// Waits until the device has done all that was submitted.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`] where the device is lost.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn wait(&self) -> Result<()> {
+        let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
+        polled.map_err(|error| Error::Gpu(format!("waiting for the device: {error}")))?;
+        self.check()
+    }
+
     /// What the device is and offers.
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts

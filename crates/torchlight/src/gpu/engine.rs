@@ -179,8 +179,7 @@ impl Pending {
         if self.outputs.is_none() && self.stamps.is_none() {
             return Ok(());
         }
-        let polled = self.gpu.device.poll(wgpu::PollType::wait_indefinitely());
-        polled.map(drop).map_err(|error| Error::Gpu(format!("waiting for results: {error}")))
+        self.gpu.wait()
     }
 
     /// The results, when they have arrived.

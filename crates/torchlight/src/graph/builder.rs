@@ -205,7 +205,7 @@ impl<'a> Graph<'a> {
         let integers = |input: usize| zeros.get(input).map(Vec::as_slice);
         let mut live = Live::new(&self);
         for node in &self.nodes {
-            match node.operator.infer(node.id, &mut live, integers) {
+            match live.infer_node(node, integers) {
                 // Whether a live number of rows fits is known only when it runs.
                 Ok(()) | Err(Error::CacheFull { .. }) => {}
                 Err(error) => return Err(error),

@@ -51,18 +51,24 @@ impl Live {
         graph: &[super::Node],
         integers: impl Fn(usize) -> Option<&'i [i32]> + Copy,
     ) -> Result<()> {
-        for node in graph {
-            node.operator.infer(node.id, self, integers)?;
-            for_each_output(&node.operator, |tensor| {
-                let (dims, bound) = (self.dims[tensor.index()], self.bounds[tensor.index()]);
-                if fits(dims, bound) {
-                    return Ok(());
-                }
-                let detail = format!("the result {dims} exceeds the program's upper bound {bound}");
-                Err(Error::Shape { operator: node.operator.name(), node: node.id, detail })
-            })?;
-        }
-        Ok(())
+        graph.iter().try_for_each(|node| self.infer_node(node, integers))
+    }
+
+    /// [`Self::infer`] for the next node.
+    pub(super) fn infer_node<'i>(
+        &mut self,
+        node: &super::Node,
+        integers: impl Fn(usize) -> Option<&'i [i32]>,
+    ) -> Result<()> {
+        node.operator.infer(node.id, self, integers)?;
+        for_each_output(&node.operator, |tensor| {
+            let (dims, bound) = (self.dims[tensor.index()], self.bounds[tensor.index()]);
+            if fits(dims, bound) {
+                return Ok(());
+            }
+            let detail = format!("the result {dims} exceeds the program's upper bound {bound}");
+            Err(Error::Shape { operator: node.operator.name(), node: node.id, detail })
+        })
     }
 }
 

@@ -122,7 +122,7 @@ impl<'g, 'p, 'a> DelegateLowering<'g, 'p, 'a> {
             })?,
             None => return Err(Error::Malformed(format!("delegate value {} names no constant of the graph", value.0))),
         };
-        let wanted = meta.dims.iter().fold(meta.dtype.size_bytes() as u64, |n, &size| n.saturating_mul(size.into()));
+        let wanted = meta.dims.iter().fold(meta.dtype.size_bytes(), |n, &size| n.saturating_mul(size.into()));
         if bytes.len() as u64 != wanted {
             let (id, got) = (value.0, bytes.len());
             return Err(Error::Malformed(format!(

@@ -22,7 +22,9 @@ impl<'a> Graph<'a> {
     /// [`Error::Shape`] say what contradicts itself.
     pub fn from_method(program: &Program<'a>, method: &str) -> Result<Self> {
         let Some(method) = program.method(method) else {
-            let names: Vec<&str> = program.methods.iter().map(|method| method.name).collect();
+            // A damaged file's names may hold anything: a message stays on one line.
+            let names: Vec<String> =
+                program.methods.iter().map(|method| method.name.escape_debug().to_string()).collect();
             return Err(Error::Unsupported {
                 what: format!("method {method:?}"),
                 supported: format!("this program's methods: {}", names.join(", ")),
@@ -98,7 +100,8 @@ impl<'p, 'a> MethodLowering<'p, 'a> {
             return Err(Error::Unsupported {
                 what: format!(
                     "instruction {index}, operator {}{separator}{} on the CPU",
-                    operator.name, operator.overload
+                    operator.name.escape_debug(),
+                    operator.overload.escape_debug()
                 ),
                 supported: "aten::copy_ outside the delegate".into(),
             });

@@ -52,6 +52,7 @@ struct Builder<'g, 'a> {
 /// Plans a graph for a device.
 pub(super) fn build(graph: &Graph<'_>, facts: &DeviceFacts) -> Result<Plan> {
     let mut builder = Builder { graph, facts, steps: Vec::new(), scratch: Vec::new() };
+    builder.check_tensors()?;
     for (index, node) in graph.nodes.iter().enumerate() {
         builder.node(index as u32, &node.operator)?;
     }
@@ -59,6 +60,31 @@ pub(super) fn build(graph: &Graph<'_>, facts: &DeviceFacts) -> Result<Plan> {
 }
 
 impl Builder<'_, '_> {
+    /// Holds every tensor that the GPU touches against the device's limits, before sizes are multiplied: kernels
+    /// count elements in 32 bits.
+    fn check_tensors(&self) -> Result<()> {
+        for node in &self.graph.nodes {
+            for id in node.operator.reads().into_iter().chain(node.operator.writes()) {
+                let size_bytes = self.graph.tensor(id).size_bytes().next_multiple_of(16);
+                let buffer = BufferPlan { size_bytes, role: Role::Shared };
+                limits::check_buffer(&self.facts.limits, &self.name(id), &buffer, "")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A tensor in messages.
+    fn name(&self, id: TensorId) -> String {
+        let tensor = self.graph.tensor(id);
+        let what = match tensor.origin {
+            Origin::Input(input) => format!("input {input}"),
+            Origin::State(_) => format!("cache {}", id.0),
+            Origin::Constant(_) => format!("constant {}", id.0),
+            Origin::Computed => "a tensor".to_owned(),
+        };
+        format!("{what} of shape {}", tensor.bound)
+    }
+
     fn node(&mut self, node: u32, operator: &Operator) -> Result<()> {
         let drafts = match operator {
             Operator::SdpaWithKvCache(op) => self.sdpa_with_kv_cache(node, op)?,
@@ -133,7 +159,8 @@ impl Builder<'_, '_> {
         let fitting = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size) / token_bytes;
         let (s, t, id) = (problem.new_tokens, problem.context_len(), self.graph.nodes[node as usize].id);
         self.scratch.push(Scratch {
-            size_bytes: problem.scores() * 4,
+            // Saturates at a multiple of 16, which no device allows.
+            size_bytes: problem.scores().saturating_mul(4).min(u64::MAX - 15),
             what: format!(
                 "sdpa_with_kv_cache (node {id}): scores of {} heads x {s} tokens x {t} keys",
                 problem.q_heads
@@ -183,7 +210,15 @@ impl Builder<'_, '_> {
             (Operator::SdpaWithKvCache(op), Launch::SdpaComputeAttnWeights(_)) => {
                 sdpa_compute_attn_weights::workgroups(&self.largest_problem(op))
             }
-            // The other grids do not depend on the context.
+            (Operator::SdpaWithKvCache(op), Launch::SdpaSoftmax(_)) => {
+                sdpa_softmax::workgroups(&self.largest_problem(op))
+            }
+            (Operator::SdpaWithKvCache(op), Launch::SdpaComputeOut(_)) => {
+                sdpa_compute_out::workgroups(&self.largest_problem(op))
+            }
+            // The position does not matter, and one written in the program may lie outside the cache: that is refused
+            // when it runs.
+            (_, Launch::UpdateCache { value, .. }) => update_cache::workgroups(rows(self.graph.tensor(value).bound, 0)),
             _ => draft.launch.resolve(&Live::new(self.graph), &mut slot),
         }
     }
@@ -290,20 +325,19 @@ impl Memory {
                 continue;
             }
             let id = TensorId(index as u32);
-            let (role, what) = match tensor.origin {
-                Origin::Input(input) => (Role::Input(input), format!("input {input}")),
-                Origin::State(_) => (Role::State(id), format!("cache {index}")),
+            let role = match tensor.origin {
+                Origin::Input(input) => Role::Input(input),
+                Origin::State(_) => Role::State(id),
                 Origin::Constant(bytes) => {
                     if let Some(&shared) = constants.get(&(bytes.as_ptr(), bytes.len())) {
                         self.of_tensor[index] = Some(shared);
                         continue;
                     }
-                    (Role::Constant(id), format!("constant {index}"))
+                    Role::Constant(id)
                 }
                 Origin::Computed => continue,
             };
-            let what = format!("{what} of shape {}", tensor.bound);
-            let buffer = self.buffer(builder, tensor.size_bytes(), role, (&what, ""))?;
+            let buffer = self.buffer(builder, tensor.size_bytes(), role, &builder.name(id))?;
             self.of_tensor[index] = Some(buffer);
             if let Origin::Constant(bytes) = tensor.origin {
                 constants.insert((bytes.as_ptr(), bytes.len()), buffer);
@@ -318,8 +352,7 @@ impl Memory {
         let mut operands = Vec::new();
         for (index, tensor) in builder.graph.tensors.iter().enumerate() {
             if let (Origin::Computed, Some(used)) = (&tensor.origin, self.tensor_uses[index]) {
-                let what = format!("a tensor of shape {}", tensor.bound);
-                self.check(builder, tensor.size_bytes(), (&what, ""))?;
+                self.check(builder, tensor.size_bytes(), (&builder.name(TensorId(index as u32)), ""))?;
                 lifetimes.push(Lifetime { first: used.first, last: used.last, size_bytes: tensor.size_bytes() });
                 operands.push(Operand::Tensor(TensorId(index as u32)));
             }
@@ -334,7 +367,7 @@ impl Memory {
         let slots = memory::assign(&lifetimes);
         let first_slot = self.buffers.len() as u32;
         for &size_bytes in &slots.size_bytes {
-            self.buffer(builder, size_bytes, Role::Shared, ("a shared buffer", ""))?;
+            self.buffer(builder, size_bytes, Role::Shared, "a shared buffer")?;
         }
         let mut scratch = vec![BufferId(u32::MAX); builder.scratch.len()];
         for (operand, slot) in operands.into_iter().zip(slots.of) {
@@ -352,15 +385,9 @@ impl Memory {
         limits::check_buffer(&builder.facts.limits, what, &buffer, hint)
     }
 
-    fn buffer(
-        &mut self,
-        builder: &Builder<'_, '_>,
-        size_bytes: u64,
-        role: Role,
-        (what, hint): (&str, &str),
-    ) -> Result<BufferId> {
+    fn buffer(&mut self, builder: &Builder<'_, '_>, size_bytes: u64, role: Role, what: &str) -> Result<BufferId> {
         let buffer = BufferPlan { size_bytes: size_bytes.next_multiple_of(16), role };
-        limits::check_buffer(&builder.facts.limits, what, &buffer, hint)?;
+        limits::check_buffer(&builder.facts.limits, what, &buffer, "")?;
         self.buffers.push(buffer);
         Ok(BufferId(self.buffers.len() as u32 - 1))
     }

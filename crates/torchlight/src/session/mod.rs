@@ -284,11 +284,11 @@ impl Session {
         let period_ns = self.engine.gpu().facts().timestamp_period_ns.unwrap_or(1.0);
         let run = (self.runs - 1, self.timestamps, period_ns);
         let profile = outputs::profile((&self.plan, &self.graph), run, &self.grids, stamps);
-        if self.profiles.len() >= self.profile_capacity {
+        self.profiles.push_back(profile);
+        if self.profiles.len() > self.profile_capacity {
             self.profiles.pop_front();
             self.dropped_profiles += 1;
         }
-        self.profiles.push_back(profile);
     }
 
     fn upload_states(&mut self) {

@@ -1,0 +1,175 @@
+//! Plans as plain data: their whole text, how memory is shared, and what they refuse with the numbers.
+
+mod harness;
+
+use harness::attention::{PLAIN, Sizes};
+use harness::{bytes, case};
+use torchlight::plan::{DeviceLimits, Role};
+use torchlight::{DType, DeviceFacts, Graph, GraphBuilder, Plan};
+
+fn plan(graph: &Graph<'_>) -> Plan {
+    Plan::new(graph, &DeviceFacts::webgpu_defaults()).unwrap()
+}
+
+const ADD: &str = "\
+buffer 0: 192 bytes, input 0
+buffer 1: 32 bytes, input 1
+buffer 2: 16 bytes, constant %3
+buffer 3: 192 bytes, shared
+buffer 4: 192 bytes, shared
+node 0: binary_add(0, 1, 3)
+node 1: binary_add(3, 2, 4)
+";
+
+const SDPA_INCACHE_REPLAY: &str = "\
+buffer 0: 2048 bytes, input 0
+buffer 1: 1024 bytes, input 1
+buffer 2: 1024 bytes, input 2
+buffer 3: 2048 bytes, state %4
+buffer 4: 2048 bytes, state %5
+buffer 5: 2048 bytes, shared
+buffer 6: 2048 bytes, shared
+node 2: update_cache(1, 3), materialised
+node 2: update_cache(2, 4), materialised
+node 2: sdpa_compute_attn_weights(0, 3, 5), materialised
+node 2: sdpa_softmax(5), materialised
+node 2: sdpa_compute_out(5, 4, 6), materialised
+";
+
+const SDPA_DECODE_DYNAMIC: &str = "\
+buffer 0: 256 bytes, input 0
+buffer 1: 128 bytes, input 1
+buffer 2: 128 bytes, input 2
+buffer 3: 2048 bytes, input 3
+buffer 4: 2048 bytes, input 4
+buffer 5: 256 bytes, shared
+buffer 6: 256 bytes, shared
+node 1: update_cache(1, 3), materialised
+node 1: update_cache(2, 4), materialised
+node 1: sdpa_compute_attn_weights(0, 3, 5), materialised
+node 1: sdpa_softmax(5), materialised
+node 1: sdpa_compute_out(5, 4, 6), materialised
+";
+
+const UPDATE_CACHE_STATIC: &str = "\
+buffer 0: 192 bytes, input 0
+buffer 1: 1024 bytes, input 1
+buffer 2: 16 bytes, shared
+node 0: update_cache(0, 1)
+";
+
+#[test]
+fn the_whole_plan_of_a_program() {
+    const CASES: [(&str, &str); 4] = [
+        ("add", ADD),
+        ("sdpa_incache_replay", SDPA_INCACHE_REPLAY),
+        ("sdpa_decode_dynamic", SDPA_DECODE_DYNAMIC),
+        ("update_cache_static", UPDATE_CACHE_STATIC),
+    ];
+    for (name, wanted) in CASES {
+        let text = case::with_graph(name, &case::read(name, "model.pte"), |graph| plan(graph).to_string());
+        assert_eq!(text, wanted, "{name}");
+    }
+}
+
+/// `count` sums, each of the one before it and the input.
+fn chain(count: usize, bound: &[u32]) -> Graph<'static> {
+    let mut graph = GraphBuilder::new("chain");
+    let x = graph.input(DType::F32, bound).unwrap();
+    let last = (0..count).fold(x, |last, _| graph.add(last, x, 1.0).unwrap());
+    graph.output(last);
+    graph.finish().unwrap()
+}
+
+#[test]
+fn a_chain_of_any_length_lives_in_two_buffers() {
+    for (count, buffers) in [(1, 1), (2, 2), (3, 2), (1000, 2)] {
+        let plan = plan(&chain(count, &[256]));
+        assert_eq!(plan.shared_bytes(), buffers * 1024, "{count} sums");
+        assert_eq!(plan.dispatches().count(), count);
+        assert_eq!(plan.variants.len(), 1, "{count} sums of one kernel");
+    }
+}
+
+#[test]
+fn what_is_still_needed_is_not_shared() {
+    // Every sum is an output: each keeps a buffer of its own, and none is another's.
+    let mut graph = GraphBuilder::new("all kept");
+    let x = graph.input(DType::F32, &[256]).unwrap();
+    let mut last = x;
+    for _ in 0..10 {
+        last = graph.add(last, x, 1.0).unwrap();
+        graph.output(last);
+    }
+    let plan = plan(&graph.finish().unwrap());
+    assert_eq!(plan.shared_bytes(), 10 * 1024);
+}
+
+#[test]
+fn layers_of_attention_share_their_scores() {
+    const LAYERS: u32 = 12;
+    let sizes = Sizes { tokens: 32, cache_rows: 64, ..PLAIN };
+    let zeros = bytes(&vec![0.0; sizes.cache_elements()]);
+    let mut graph = GraphBuilder::new("layers");
+    let [k, v] = [(); 2].map(|()| graph.input(DType::F32, &[1, 32, 2, 16]).unwrap());
+    let mut x = graph.input(DType::F32, &[1, 32, 4, 16]).unwrap();
+    graph.input(DType::I64, &[1]).unwrap();
+    let input_pos = graph.select_as_symint(3, 0);
+    for _ in 0..LAYERS {
+        let caches = [(); 2].map(|()| graph.constant(DType::F32, &[1, 64, 2, 16], &zeros).unwrap());
+        x = graph.sdpa_with_kv_cache([x, k, v], caches, input_pos, None).unwrap();
+    }
+    graph.output(x);
+    let plan = plan(&graph.finish().unwrap());
+    // Scores of one layer and one output: a layer's queries are read for the last time before its output is written.
+    let (scores, out) = (4 * 32 * 64 * 4, 32 * 4 * 16 * 4);
+    assert_eq!(plan.shared_bytes(), scores + out);
+    let states = plan.buffers.iter().filter(|buffer| matches!(buffer.role, Role::State(_))).count();
+    assert_eq!(states as u32, 2 * LAYERS, "caches are never shared");
+}
+
+#[test]
+fn scores_beyond_the_limit_are_refused_with_the_numbers() {
+    // 8 heads x 2048 tokens x 4096 keys x 4 bytes are 256 MiB, and a binding has 128.
+    let sizes = Sizes { tokens: 2048, q_heads: 8, kv_heads: 1, head_dim: 4, cache_rows: 4096, scale: None };
+    let zeros = bytes(&vec![0.0; sizes.cache_elements()]);
+    let error = Plan::new(&sizes.graph(&zeros, &zeros).unwrap(), &DeviceFacts::webgpu_defaults()).unwrap_err();
+    let wanted = "sdpa_with_kv_cache (node 1): scores of 8 heads x 2048 tokens x 4096 keys needs 268435456 bytes in one \
+                  buffer, and the device allows 134217728; steps of up to 1024 tokens would fit";
+    assert_eq!(error.to_string(), wanted);
+    let fitting = Sizes { tokens: 1024, ..sizes };
+    Plan::new(&fitting.graph(&zeros, &zeros).unwrap(), &DeviceFacts::webgpu_defaults()).unwrap();
+}
+
+#[test]
+fn other_limits_are_refused_with_the_numbers() {
+    const DEFAULTS: DeviceLimits = DeviceLimits::WEBGPU_DEFAULTS;
+    let cases = [
+        (
+            DeviceLimits { max_compute_workgroup_storage_size: 1000, ..DEFAULTS },
+            "kernel sdpa_compute_out needs 2048 bytes of workgroup memory, and the device allows 1000",
+        ),
+        (
+            DeviceLimits { max_compute_invocations_per_workgroup: 100, ..DEFAULTS },
+            "kernel sdpa_compute_out needs 128 invocations a workgroup, and the device allows 100",
+        ),
+        (
+            DeviceLimits { max_compute_workgroups_per_dimension: 3, ..DEFAULTS },
+            "kernel sdpa_compute_attn_weights needs 16 workgroups, and the device allows 9",
+        ),
+        (
+            DeviceLimits { max_storage_buffer_binding_size: 4000, ..DEFAULTS },
+            "cache 4 of shape [1, 32, 2, 16] needs 4096 bytes in one buffer, and the device allows 4000",
+        ),
+        (
+            DeviceLimits { max_buffer_size: 4000, ..DEFAULTS },
+            "cache 4 of shape [1, 32, 2, 16] needs 4096 bytes in one buffer, and the device allows 4000",
+        ),
+    ];
+    let zeros = vec![0; PLAIN.cache_elements() * 4];
+    let graph = PLAIN.graph(&zeros, &zeros).unwrap();
+    for (limits, wanted) in cases {
+        let facts = DeviceFacts { limits, ..DeviceFacts::webgpu_defaults() };
+        assert_eq!(Plan::new(&graph, &facts).unwrap_err().to_string(), wanted);
+    }
+}

@@ -1,0 +1,274 @@
+//! Every kernel's WGSL held against what Rust says about it, and every pipeline built without a driver.
+
+use std::collections::BTreeSet;
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
+
+use bytemuck::Zeroable;
+use torchlight::graph::IntArg;
+use torchlight::kernels::{self, Access, Kernel, Variant};
+use torchlight::plan::PARAMS_SLOT_BYTES;
+use torchlight::{DType, Gpu, GraphBuilder, Session, SessionOptions};
+use wgpu::naga;
+
+/// A field of a params struct: name, offset, type.
+type Field = (&'static str, usize, &'static str);
+
+/// The fields of a kernel's params struct. The pattern is exhaustive: a field that is missing here does not compile.
+macro_rules! fields {
+    ($module:ident { $($field:ident),+ $(,)? }) => {{
+        let kernels::$module::Params { $($field),+ } = Zeroable::zeroed();
+        vec![$((
+            stringify!($field),
+            offset_of!(kernels::$module::Params, $field),
+            std::any::type_name_of_val(&$field),
+        )),+]
+    }};
+}
+
+fn fields(stem: &str) -> Vec<Field> {
+    match stem {
+        "binary" => fields!(binary { lanes, rank, alpha, padding, sizes, a_strides, b_strides }),
+        "sdpa_compute_attn_weights" => {
+            fields!(sdpa_compute_attn_weights { q_heads, kv_heads, head_lanes, new_tokens, context_len, scale })
+        }
+        "sdpa_compute_out" => {
+            fields!(sdpa_compute_out { q_heads, kv_heads, head_lanes, new_tokens, context_len, column_blocks })
+        }
+        "sdpa_softmax" => fields!(sdpa_softmax { rows, new_tokens, context_len }),
+        "update_cache" => fields!(update_cache { lanes, first_lane }),
+        other => panic!("the fields of {other} are not listed here"),
+    }
+}
+
+fn parse(source: &str) -> Result<naga::Module, String> {
+    let module = naga::front::wgsl::parse_str(source).map_err(|error| error.emit_to_string(source))?;
+    naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::empty())
+        .validate(&module)
+        .map_err(|error| error.emit_to_string(source))?;
+    Ok(module)
+}
+
+fn expect<T: PartialEq + std::fmt::Debug>(what: &str, wgsl: T, rust: T) -> Result<(), String> {
+    if wgsl == rust { Ok(()) } else { Err(format!("{what}: WGSL has {wgsl:?}, Rust says {rust:?}")) }
+}
+
+/// Holds a WGSL text against a variant.
+fn check(variant: &Variant, source: &str) -> Result<(), String> {
+    let module = parse(source)?;
+    check_bindings(&module, variant.kernel)?;
+    check_params(&module, variant.kernel)?;
+    let [entry] = module.entry_points.as_slice() else { return Err("there must be one entry point".into()) };
+    expect("entry point", entry.name.as_str(), "main")?;
+    expect("workgroup size", entry.workgroup_size, [variant.kernel.workgroup_size, 1, 1])?;
+    expect("bytes of workgroup memory", workgroup_bytes(&module)?, variant.workgroup_bytes)
+}
+
+/// How each binding is used, by number; nothing where it is the uniform of the params slot.
+fn check_bindings(module: &naga::Module, kernel: &Kernel) -> Result<(), String> {
+    let mut wgsl: Vec<(u32, Option<Access>)> = Vec::new();
+    for (_, variable) in module.global_variables.iter() {
+        let Some(binding) = variable.binding else { continue };
+        expect("bind group", binding.group, 0)?;
+        let access = match variable.space {
+            naga::AddressSpace::Uniform => None,
+            naga::AddressSpace::Storage { access } if access.contains(naga::StorageAccess::STORE) => {
+                Some(Access::ReadWrite)
+            }
+            naga::AddressSpace::Storage { .. } => Some(Access::Read),
+            other => return Err(format!("binding {} is in {other:?}", binding.binding)),
+        };
+        wgsl.push((binding.binding, access));
+    }
+    wgsl.sort_by_key(|(binding, _)| *binding);
+    let storage = (1..).zip(kernel.bindings.iter().copied().map(Some));
+    expect("bindings", wgsl, std::iter::once((0, None)).chain(storage).collect())
+}
+
+fn check_params(module: &naga::Module, kernel: &Kernel) -> Result<(), String> {
+    let uniform = |(_, variable): &(_, &naga::GlobalVariable)| variable.space == naga::AddressSpace::Uniform;
+    let (_, params) = module.global_variables.iter().find(uniform).ok_or("there is no uniform")?;
+    let naga::TypeInner::Struct { members, span } = &module.types[params.ty].inner else {
+        return Err("the params are no struct".into());
+    };
+    let wgsl: Vec<(&str, usize, String)> = members
+        .iter()
+        .map(|member| (member.name.as_deref().unwrap_or(""), member.offset as usize, rust_type(module, member.ty)))
+        .collect();
+    let rust = fields(kernel.stem).into_iter().filter(|(name, ..)| *name != "padding");
+    expect("params", wgsl, rust.map(|(name, offset, ty)| (name, offset, ty.to_owned())).collect())?;
+    expect("bytes of params", span.next_multiple_of(16), kernel.params_bytes.next_multiple_of(16))?;
+    if kernel.params_bytes > PARAMS_SLOT_BYTES {
+        return Err(format!("{} bytes of params in a slot of {PARAMS_SLOT_BYTES}", kernel.params_bytes));
+    }
+    Ok(())
+}
+
+/// The Rust type that has the layout of a WGSL type of the params.
+fn rust_type(module: &naga::Module, ty: naga::Handle<naga::Type>) -> String {
+    let scalar = |scalar: naga::Scalar| match (scalar.kind, scalar.width) {
+        (naga::ScalarKind::Uint, 4) => "u32",
+        (naga::ScalarKind::Sint, 4) => "i32",
+        (naga::ScalarKind::Float, 4) => "f32",
+        _ => "?",
+    };
+    match module.types[ty].inner {
+        naga::TypeInner::Scalar(it) => scalar(it).to_owned(),
+        naga::TypeInner::Array { base, size: naga::ArraySize::Constant(count), .. } => match module.types[base].inner {
+            naga::TypeInner::Vector { size, scalar: it } => format!("[{}; {}]", scalar(it), count.get() * size as u32),
+            ref other => format!("an array of {other:?}"),
+        },
+        ref other => format!("{other:?}"),
+    }
+}
+
+/// Workgroup memory as WebGPU counts it: every variable rounded up to 16 bytes.
+fn workgroup_bytes(module: &naga::Module) -> Result<u32, String> {
+    let mut layouter = naga::proc::Layouter::default();
+    layouter.update(module.to_ctx()).map_err(|error| error.to_string())?;
+    let variables = module.global_variables.iter().map(|(_, variable)| variable);
+    let workgroup = variables.filter(|variable| variable.space == naga::AddressSpace::WorkGroup);
+    Ok(workgroup.map(|variable| layouter[variable.ty].size.next_multiple_of(16)).sum())
+}
+
+#[test]
+fn every_variant_is_what_rust_says_it_is() {
+    for variant in kernels::all_variants() {
+        let source = variant.source();
+        assert!(source.contains(variant.block), "{}: its block is not in the text", variant.label);
+        check(&variant, &source).unwrap_or_else(|error| panic!("{}:\n{}{error}", variant.label, variant.block));
+    }
+}
+
+#[test]
+fn the_check_finds_what_differs() {
+    const CHANGES: [(&str, &str, &str, &str); 9] = [
+        (
+            "sdpa_compute_out",
+            "a read-only buffer that is written",
+            "storage, read> v_cache",
+            "storage, read_write> v_cache",
+        ),
+        ("sdpa_compute_out", "bindings in another order", "@binding(2)", "@binding(4)"),
+        ("sdpa_compute_out", "another bind group", "@group(0) @binding(2)", "@group(1) @binding(2)"),
+        (
+            "sdpa_compute_out",
+            "params in another order",
+            "    q_heads: u32,\n    kv_heads: u32,\n",
+            "    kv_heads: u32,\n    q_heads: u32,\n",
+        ),
+        ("sdpa_compute_out", "a missing param", "    q_heads: u32,\n", ""),
+        ("sdpa_compute_attn_weights", "a param of another type", "    scale: f32,\n", "    scale: u32,\n"),
+        (
+            "sdpa_softmax",
+            "another workgroup size",
+            "const WORKGROUP_SIZE: u32 = 64u;",
+            "const WORKGROUP_SIZE: u32 = 32u;",
+        ),
+        ("sdpa_softmax", "more workgroup memory", "array<f32, WORKGROUP_SIZE>", "array<vec2<f32>, WORKGROUP_SIZE>"),
+        ("update_cache", "another entry point", "fn main(", "fn other("),
+    ];
+    for (stem, what, from, to) in CHANGES {
+        let variant = kernels::all_variants().into_iter().find(|variant| variant.kernel.stem == stem).unwrap();
+        let source = variant.source();
+        let changed = source.replace(from, to);
+        assert_ne!(changed, source, "{what}: {from:?} is not in {stem}");
+        assert!(check(&variant, &changed).is_err(), "{stem}: {what} passes");
+    }
+}
+
+fn source_path(folder: &str, file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder).join(file)
+}
+
+/// All kernels, each once.
+fn all_kernels() -> Vec<&'static Kernel> {
+    let mut kernels: Vec<&Kernel> = kernels::all_variants().iter().map(|variant| variant.kernel).collect();
+    kernels.sort_by_key(|kernel| kernel.stem);
+    kernels.dedup_by_key(|kernel| kernel.stem);
+    kernels
+}
+
+#[test]
+fn a_stem_is_a_file_a_module_and_a_reference() {
+    let files = std::fs::read_dir(source_path("kernels", "")).unwrap().map(|entry| entry.unwrap().path());
+    let wgsl = files.filter(|path| path.extension().is_some_and(|extension| extension == "wgsl"));
+    let files: BTreeSet<String> = wgsl.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    let stems: BTreeSet<String> = all_kernels().iter().map(|kernel| kernel.stem.to_owned()).collect();
+    assert_eq!(files, stems);
+    for kernel in all_kernels() {
+        let stem = kernel.stem;
+        assert_eq!(std::fs::read_to_string(source_path("kernels", &format!("{stem}.wgsl"))).unwrap(), kernel.wgsl);
+        for folder in ["kernels", "reference"] {
+            let module = source_path(folder, &format!("{stem}.rs"));
+            let text = std::fs::read_to_string(&module).unwrap_or_else(|error| panic!("{}: {error}", module.display()));
+            assert!(text.starts_with(&format!("//! `{stem}`: ")), "{} does not begin with its stem", module.display());
+        }
+        assert!(kernel.wgsl.starts_with(&format!("// {stem}: ")), "{stem}.wgsl does not begin with its stem");
+    }
+    for variant in kernels::all_variants() {
+        let (label, stem) = (variant.label, variant.kernel.stem);
+        assert!(label == stem || label.starts_with(&format!("{stem}_")), "label {label} of {stem}");
+    }
+}
+
+#[test]
+fn every_file_is_valid_by_itself_and_has_one_variant_block() {
+    for kernel in all_kernels() {
+        let stem = kernel.stem;
+        parse(kernel.wgsl).unwrap_or_else(|error| panic!("{stem}: {error}"));
+        assert_eq!(kernel.wgsl.matches("// variant {\n").count(), 1, "{stem}");
+        let (_, rest) = kernel.wgsl.split_once("// variant {\n").unwrap();
+        let (block, rest) = rest.split_once("// }\n").unwrap_or_else(|| panic!("{stem}: the block has no end"));
+        assert!(!rest.contains("// }\n"), "{stem}: two blocks end");
+        let is_one = kernels::all_variants().iter().any(|v| v.kernel.stem == stem && v.block == block);
+        assert!(is_one, "{stem}: the file's own block is no variant:\n{block}");
+    }
+}
+
+/// A graph that takes every variant: heads of 4 and of 3 elements, sums and products of constants and of inputs.
+fn every_kernel(build: impl FnOnce(&torchlight::Graph<'_>)) {
+    let zeros = vec![0; 4 * 8 * 4 * 4];
+    let mut graph = GraphBuilder::new("every kernel");
+    for head_dim in [4, 3] {
+        let heads = [2, 1, 1].map(|heads| graph.input(DType::F32, &[1, 2, heads, head_dim]).unwrap());
+        let cache = &zeros[..(8 * head_dim * 4) as usize];
+        let caches = [(); 2].map(|()| graph.constant(DType::F32, &[1, 8, 1, head_dim], cache).unwrap());
+        let out = graph.sdpa_with_kv_cache(heads, caches, IntArg::Known(0), None).unwrap();
+        graph.output(out);
+    }
+    let input = graph.input(DType::F32, &[8]).unwrap();
+    let constant = graph.constant(DType::F32, &[8], &zeros[..32]).unwrap();
+    for operand in [input, constant] {
+        let sum = graph.add(operand, operand, 1.0).unwrap();
+        let product = graph.mul(operand, operand).unwrap();
+        graph.output(sum);
+        graph.output(product);
+    }
+    build(&graph.finish().unwrap());
+}
+
+#[test]
+fn every_pipeline_builds_without_a_driver() {
+    every_kernel(|graph| {
+        let session = Session::new(&Gpu::noop(), graph, SessionOptions::default()).unwrap();
+        let set = |variants: &[Variant]| variants.iter().map(Variant::source).collect::<BTreeSet<String>>();
+        assert!(
+            set(&session.plan().variants) == set(&kernels::all_variants()),
+            "the graph does not take every variant"
+        );
+    });
+}
+
+#[test]
+fn the_device_without_a_driver_validates() {
+    let gpu = Gpu::noop();
+    let [good, bad] = ["@compute @workgroup_size(1) fn main() {}", "@compute fn main() {}"].map(|wgsl| {
+        let scope = gpu.device().push_error_scope(wgpu::ErrorFilter::Validation);
+        let source = wgpu::ShaderSource::Wgsl(wgsl.into());
+        drop(gpu.device().create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source }));
+        pollster::block_on(scope.pop())
+    });
+    assert!(good.is_none(), "{good:?}");
+    assert!(bad.is_some(), "a kernel without a workgroup size passes");
+}
