@@ -354,7 +354,7 @@ fn write_plan(plan: &PlanReport, out: &mut impl Write) -> Result<()> {
         [plan.input_bytes, plan.constant_bytes, plan.state_bytes, plan.shared_bytes].map(bytes);
     let dispatches = counted(plan.dispatches.len(), "dispatch", "dispatches");
     writeln!(out, "    {dispatches}, {}", counted(plan.copies, "copy", "copies"))?;
-    let buffers = format!("    buffers: inputs {input}, constants {constant}, caches {state}, shared scratch {shared}");
+    let buffers = format!("    buffers: inputs {input}, constants {constant}, caches {state}, scratch {shared}");
     writeln!(out, "{}", wrap(&buffers, 13))?;
     Ok(())
 }

@@ -88,7 +88,7 @@ pub(crate) fn profile(global: &GlobalArgs, args: &ProfileArgs, out: &mut impl Wr
         writeln!(out)?;
         write_kernels(&steps, facts, out)?;
         let (warmup, repeat) = (args.warmup, args.repeat);
-        writeln!(out, "measured runs of each step: {repeat}, after {warmup} to warm up")?;
+        writeln!(out, "each step ran {repeat}x, after {warmup}x unmeasured")?;
     }
     Ok(Verdict::Passed)
 }

@@ -32,7 +32,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, default_value = "1e-5", value_parser = tolerance, allow_hyphen_values = true)]
     atol: f64,
 
-    /// The largest relative error of an element that passes, though its absolute error be larger.
+    /// The largest error, relative to the golden, of an element that passes as well, whatever its absolute error.
     #[arg(long, default_value = "1e-4", value_parser = tolerance, allow_hyphen_values = true)]
     rtol: f64,
 }

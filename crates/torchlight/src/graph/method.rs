@@ -25,10 +25,8 @@ impl<'a> Graph<'a> {
             // A damaged file's names may hold anything: a message stays on one line.
             let names: Vec<String> =
                 program.methods.iter().map(|method| method.name.escape_debug().to_string()).collect();
-            return Err(Error::Unsupported {
-                what: format!("method {method:?}"),
-                supported: format!("this program's methods: {}", names.join(", ")),
-            });
+            let (wanted, got) = (format!("one of {}", names.join(", ")), format!("{method:?}"));
+            return Err(Error::Input { what: "method".into(), wanted, got });
         };
         let graph = Graph {
             name: method.name.to_owned(),

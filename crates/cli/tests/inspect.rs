@@ -1,0 +1,103 @@
+//! `torchlight inspect`: every program can be shown, and says what of it would not run.
+
+mod harness;
+
+use harness::{list, meta, programs, run};
+use serde_json::{Value, json};
+
+#[test]
+fn every_program_can_be_shown() {
+    for program in programs() {
+        let text = run(&format!("inspect {program}")).passed();
+        assert!(text.starts_with(&format!("{program}: ")), "{text}");
+        assert!(text.contains("\nmethod forward\n"), "{text}");
+
+        let report = run(&format!("inspect {program} --json --graph")).json();
+        let size = harness::fixtures().join(&program).metadata().unwrap().len();
+        assert_eq!((&report["file"], &report["size_bytes"]), (&json!(program), &json!(size)));
+        let forward = &report["methods"][0];
+        let delegate = &forward["delegates"][0];
+        let counts = delegate["operators"].as_object().unwrap().values().map(|count| count.as_u64().unwrap());
+        assert_eq!(counts.sum::<u64>(), list(&delegate["calls"]).len() as u64, "{program}");
+        // It either has a plan or a reason for none.
+        let runs = list(&delegate["unsupported"]).is_empty();
+        assert_eq!((forward["plan"].is_object(), forward["refused"].is_null()), (runs, runs), "{program}: {forward}");
+        assert_eq!(text.contains("\n  does not run: "), !runs, "{text}");
+        assert_eq!(text.contains("\n  plan for "), runs, "{text}");
+    }
+}
+
+#[test]
+fn operators_that_are_not_supported_are_listed_with_their_nodes() {
+    let supported = [
+        "add",
+        "aten.add.Tensor",
+        "aten.mul.Tensor",
+        "et_vk.prepack.default",
+        "et_vk.select_as_symint.default",
+        "sdpa_with_kv_cache.default",
+        "sym_size.int",
+        "update_cache.default",
+    ];
+    let mut unsupported = 0;
+    for case in ["tiny_llama_fp32", "tiny_llama_q4", "tiny_llama_q4_full", "linear_f32", "sdpa_incache_replay"] {
+        let report = run(&format!("inspect {case}/model.pte --json")).json();
+        let forward = &report["methods"][0];
+        // The case's description lists the graph's calls as "[node] operator(...)".
+        let meta = meta(case);
+        let chain = list(&meta["models"][0]["delegates"][0]["chain"]).iter().map(|call| {
+            let (node, call) = call.as_str().unwrap().trim_start_matches('[').split_once("] ").unwrap();
+            (node.parse::<u64>().unwrap(), call.split('(').next().unwrap().to_owned())
+        });
+        let wanted: Vec<(u64, String)> = chain.filter(|(_, name)| !supported.contains(&name.as_str())).collect();
+        let mut listed: Vec<(u64, String)> = Vec::new();
+        for operator in list(&forward["delegates"][0]["unsupported"]) {
+            let name = operator["name"].as_str().unwrap();
+            listed.extend(list(&operator["nodes"]).iter().map(|node| (node.as_u64().unwrap(), name.to_owned())));
+        }
+        listed.sort();
+        assert_eq!(listed, wanted, "{case}");
+        unsupported += wanted.len();
+
+        let text = run(&format!("inspect {case}/model.pte")).passed();
+        // Names may be broken over lines, and long lists of nodes end with an ellipsis.
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for (node, name) in wanted.iter().take(1) {
+            let refused = forward["refused"].as_str().unwrap();
+            assert!(refused.contains(&format!("{name:?} (node {node})")), "{case}: {refused}");
+            assert!(supported.iter().all(|name| refused.contains(name)), "{case}: {refused}");
+            assert!(text.contains(refused), "{case}: {text}");
+            assert!(text.contains(&format!("not supported: {name} (node")), "{case}: {text}");
+        }
+    }
+    assert!(unsupported > 100, "{unsupported}");
+}
+
+#[test]
+fn a_method_can_be_chosen() {
+    let names = |report: &Value| -> Vec<String> {
+        list(&report["methods"]).iter().map(|method| method["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let program = "tiny_llama_q4/model.pte";
+    assert!(names(&run(&format!("inspect {program} --json")).json()).len() > 1);
+    assert_eq!(names(&run(&format!("inspect {program} --json --method use_kv_cache")).json()), ["use_kv_cache"]);
+    run(&format!("inspect {program} --method nothing")).refused(&[
+        program,
+        "no such method",
+        "forward",
+        "use_kv_cache",
+    ]);
+}
+
+#[test]
+fn the_graph_is_shown_with_its_arguments() {
+    let text = run("inspect tiny_llama_fp32/model.pte --graph").passed();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for call in [
+        "[2] sym_size.int(%29 i32[1, 63], 1, %32 SymInt)",
+        "[9] aten.view_copy.default(%42 f32[1, 63, 64], (%32 SymInt, 64), %45 f32[63, 64])",
+        "[71] aten.linear.default(%160 f32[1, 64], %20 f32[256, 64] const 20, Null, %162 f32[1, 256])",
+    ] {
+        assert!(text.contains(call), "no {call:?} in {text}");
+    }
+}
