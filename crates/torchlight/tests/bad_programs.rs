@@ -203,7 +203,7 @@ fn other_programs_are_refused_by_name() {
         (
             "another method",
             replaced(&whole, b"forward", b"forwarb"),
-            "unsupported: method \"forward\"; supported: this program's methods: forwarb",
+            "method: wanted one of forwarb, got \"forward\"",
         ),
     ];
     for (case, bytes, wanted) in cases {
