@@ -200,11 +200,7 @@ fn other_programs_are_refused_by_name() {
             fp16,
             "unsupported: instruction 0, a delegate exported with force_fp16; supported: delegates in f32",
         ),
-        (
-            "another method",
-            replaced(&whole, b"forward", b"forwarb"),
-            "method: wanted one of forwarb, got \"forward\"",
-        ),
+        ("another method", replaced(&whole, b"forward", b"forwarb"), "method: wanted one of forwarb, got \"forward\""),
     ];
     for (case, bytes, wanted) in cases {
         assert_eq!(load(&bytes).unwrap_err().to_string(), wanted, "{case}");
