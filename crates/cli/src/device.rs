@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use torchlight::{AdapterChoice, DeviceFacts, Gpu, GpuOptions, Session, SessionOptions, TimestampMode};
+use torchlight::profile::Adapter;
+use torchlight::{AdapterChoice, Gpu, GpuOptions, Session, SessionOptions, TimestampMode};
 
 use crate::table::wrap;
 
@@ -73,9 +74,9 @@ pub(crate) fn session_options(wanted: Option<TimestampArg>) -> Result<SessionOpt
 }
 
 /// Says on which adapter something ran.
-pub(crate) fn write_adapter(facts: &DeviceFacts, out: &mut impl Write) -> Result<()> {
-    writeln!(out, "{}", wrap(&format!("adapter {} ({})", facts.name, facts.backend), 8))?;
-    if facts.is_cpu {
+pub(crate) fn write_adapter(adapter: &Adapter, out: &mut impl Write) -> Result<()> {
+    writeln!(out, "{}", wrap(&format!("adapter {} ({})", adapter.name, adapter.backend), 8))?;
+    if adapter.is_cpu {
         writeln!(out, "this adapter is a CPU: its times say nothing about GPUs")?;
     }
     Ok(())

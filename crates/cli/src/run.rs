@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use torchlight::{DType, HostTensor, Output, TimestampMode};
+use torchlight::{DType, HostTensor, Output, Profile, TimestampMode};
 
 use crate::Verdict;
 use crate::device::{GlobalArgs, Notices, TimestampArg, session_options};
-use crate::profile::{StepProfile, write_kernels};
+use crate::profile::write_kernels;
 use crate::synthetic::InputArgs;
 use crate::table::{Column, table, text};
 use crate::workload::Workload;
@@ -52,8 +52,8 @@ struct OutputRow {
 struct RunReport {
     adapter: String,
     outputs: Vec<OutputRow>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    profile: Vec<StepProfile>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<Profile>,
 }
 
 /// Runs a program or a case.
@@ -65,7 +65,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &RunArgs, out: &mut impl Write) -> 
     if let Some(folder) = &args.out {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
-    let mut report = RunReport { adapter: gpu.facts().name.clone(), outputs: Vec::new(), profile: Vec::new() };
+    let mut report = RunReport { adapter: gpu.facts().name.clone(), outputs: Vec::new(), profile: None };
     for step in 0..workload.len() {
         let outputs = workload.run(step)?;
         for (index, output) in outputs.iter().enumerate() {
@@ -75,9 +75,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &RunArgs, out: &mut impl Write) -> 
             }
             report.outputs.push(row(step, name, output));
         }
-        let session = workload.session_of(step);
-        if session.timestamps() != TimestampMode::Off {
-            report.profile.push(StepProfile { step, runs: session.take_profile().runs });
+        if workload.session_of(step).timestamps() != TimestampMode::Off {
+            report.profile.get_or_insert_default().merge(workload.take_profile(step)?);
         }
     }
     if global.json {
@@ -86,9 +85,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &RunArgs, out: &mut impl Write) -> 
         return Ok(Verdict::Passed);
     }
     write_outputs(&report.outputs, out)?;
-    if !report.profile.is_empty() {
+    if let Some(profile) = &report.profile {
         writeln!(out)?;
-        write_kernels(&report.profile, gpu.facts(), out)?;
+        write_kernels(profile, out)?;
     }
     Ok(Verdict::Passed)
 }

@@ -186,5 +186,5 @@ fn write_rows(rows: &[StepRow], tolerance: Tolerance, facts: &DeviceFacts, out: 
         _ => format!("{missed} of {steps} MISSED"),
     };
     writeln!(out, "{verdict}: an element passes within {absolute:e} absolute or {relative:e} relative")?;
-    write_adapter(facts, out)
+    write_adapter(&facts.into(), out)
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use torchlight::{Gpu, Graph, HostTensor, Input, Output, Session, SessionOptions};
+use torchlight::{Gpu, Graph, HostTensor, Input, Output, Profile, Session, SessionOptions};
 
 use crate::case::Case;
 use crate::device::{GlobalArgs, Notices};
@@ -93,6 +93,15 @@ impl Workload {
         let Step { session, inputs, .. } = &self.steps[step];
         let inputs: Vec<Input<'_>> = inputs.iter().map(Input::from).collect();
         self.sessions[*session].1.run(&inputs).with_context(|| format!("step {step}"))
+    }
+
+    /// Takes the profile of a step that just ran, under the step's number.
+    pub(crate) fn take_profile(&mut self, step: usize) -> Result<Profile> {
+        let mut profile = self.session_of(step).take_profile()?;
+        for run in &mut profile.runs {
+            run.step = step as u64;
+        }
+        Ok(profile)
     }
 
     /// The names of a step's outputs.

@@ -152,7 +152,7 @@ fn the_switch_takes_three_words_for_on_and_four_for_off() {
     for value in ["1", "true", "on"] {
         let text = with(Some(value), "run add").passed();
         assert!(has_kernels(&text) && text.contains("timestamps pass: "), "{value:?}\n{text}");
-        let samples = with(Some(value), "run add --json").json()["profile"][0]["runs"][0]["samples"].clone();
+        let samples = with(Some(value), "run add --json").json()["profile"]["runs"][0]["samples"].clone();
         assert_eq!(list(&samples).len(), 2, "{value:?}");
     }
     for value in ["2", "yes", "no", "on,off", "é"] {

@@ -14,8 +14,8 @@ const MODULES: [(&str, &[&str]); 9] = [
     ("kernels", &["tensor"]),
     ("reference", &["kernels", "tensor"]),
     ("plan", &["error", "tensor", "graph", "kernels"]),
-    // Of the plan a profile knows the routes alone.
-    ("profile", &["error", "plan::Route"]),
+    // Of the plan a profile knows the routes, and who the device is.
+    ("profile", &["error", "plan::Route", "plan::DeviceFacts"]),
     ("gpu", &["error", "kernels", "plan", "profile"]),
     ("session", &["error", "tensor", "graph", "kernels", "plan", "profile", "gpu"]),
 ];

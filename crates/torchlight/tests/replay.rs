@@ -201,11 +201,11 @@ fn attention_is_five_dispatches_with_the_names_of_executorch() {
     let mut session = case.session(0, gpu());
     session.set_timestamps(TimestampMode::Pass);
     run(&mut session, &case.steps[0]);
-    let profile = session.take_profile();
-    let kernels: Vec<&str> = profile.runs[0].samples.iter().map(|sample| sample.kernel.as_str()).collect();
+    let profile = session.take_profile().unwrap();
+    let kernels: Vec<&str> = profile.runs[0].samples.iter().map(|sample| &*sample.timed.kernel).collect();
     let wanted = ["update_cache", "update_cache", "sdpa_compute_attn_weights", "sdpa_softmax", "sdpa_compute_out"];
     assert_eq!(kernels, wanted);
-    let operators = profile.runs[0].samples.iter().map(|sample| (sample.operator.as_str(), sample.node));
+    let operators = profile.runs[0].samples.iter().map(|sample| (&*sample.timed.operator, sample.timed.node));
     assert!(
         operators.clone().all(|operator| operator == ("sdpa_with_kv_cache", 2)),
         "{:?}",

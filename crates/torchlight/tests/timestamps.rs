@@ -3,7 +3,6 @@
 mod harness;
 
 use harness::{f32_tensor, gpu, modest_gpu, tensors};
-use torchlight::profile::Quality;
 use torchlight::{DType, Gpu, GraphBuilder, HostTensor, Input, Profile, Session, SessionOptions, TimestampMode};
 
 /// `dispatches` sums: each adds 1 to the one before it, and the first to the input.
@@ -38,15 +37,21 @@ fn offered(mode: TimestampMode) -> TimestampMode {
 #[track_caller]
 fn assert_measured(case: &str, profile: &Profile, dispatches: usize) {
     for run in &profile.runs {
-        let numbers: Vec<u32> = run.samples.iter().map(|sample| sample.dispatch).collect();
+        let numbers: Vec<u32> = run.samples.iter().map(|sample| sample.timed.dispatch).collect();
         assert_eq!(numbers, (0..dispatches as u32).collect::<Vec<u32>>(), "{case}, run {}", run.run);
         for sample in &run.samples {
-            let good = sample.quality == Quality::Ok && sample.duration_ns.is_some_and(|ns| ns >= 0.0);
+            let good = sample.quality.counts() && sample.duration_ns.is_some_and(|ns| ns >= 0.0);
             assert!(good, "{case}, run {}: {sample:?}", run.run);
             assert!(sample.begin_ns.zip(sample.end_ns).is_some_and(|(begin, end)| 0.0 <= begin && begin <= end));
         }
-        assert_eq!(run.unmeasured(), 0, "{case}");
+        assert_eq!(run.uncounted(), 0, "{case}");
     }
+}
+
+#[track_caller]
+fn assert_empty(case: &str, profile: &Profile) {
+    let counts = (profile.runs.len(), profile.statistics.len(), profile.dropped_runs, profile.untimed_runs);
+    assert_eq!(counts, (0, 0, 0, 0), "{case}");
 }
 
 #[test]
@@ -58,8 +63,8 @@ fn every_dispatch_is_measured_however_many_there_are() {
             let mode = offered(mode);
             assert_eq!(session.timestamps(), mode, "{case}");
             assert_eq!(count(&mut session), [dispatches as f32; 4], "{case}");
-            let profile = session.take_profile();
-            assert_eq!((profile.runs.len(), profile.dropped_runs, profile.mode()), (1, 0, Some(mode)), "{case}");
+            let profile = session.take_profile().unwrap();
+            assert_eq!((profile.runs.len(), profile.dropped_runs, profile.mode), (1, 0, mode), "{case}");
             assert_measured(&case, &profile, dispatches);
         }
     }
@@ -71,7 +76,7 @@ fn the_second_run_contains_nothing_of_the_first() {
         let mut session = counter(gpu(), 3, options(mode));
         let profiles = [(); 2].map(|()| {
             count(&mut session);
-            session.take_profile()
+            session.take_profile().unwrap()
         });
         for (number, profile) in profiles.iter().enumerate() {
             let case = format!("{mode}, run {number}");
@@ -83,7 +88,7 @@ fn the_second_run_contains_nothing_of_the_first() {
         let last = ticks(&profiles[0]).iter().map(|ticks| ticks.end).max().unwrap();
         let first = ticks(&profiles[1]).iter().map(|ticks| ticks.begin).min().unwrap();
         assert!(last <= first, "{mode}: the second run begins at {first}, before the first ends at {last}");
-        assert!(session.take_profile().runs.is_empty(), "{mode}: taken twice");
+        assert!(session.take_profile().unwrap().runs.is_empty(), "{mode}: taken twice");
     }
 }
 
@@ -92,14 +97,14 @@ fn stamps_belong_to_their_dispatches() {
     // Each sum reads the one before it: none begins or ends before its forerunner does.
     let mut session = counter(gpu(), 20, options(TimestampMode::Pass));
     count(&mut session);
-    let run = session.take_profile().runs.remove(0);
+    let run = session.take_profile().unwrap().runs.remove(0);
     for pair in run.samples.windows(2) {
         let (before, after) = (pair[0].ticks, pair[1].ticks);
         assert!(before.begin <= after.begin && before.end <= after.end, "{before:?}, and after it {after:?}");
     }
     let (first, last) = (run.samples[0].ticks, run.samples[19].ticks);
     assert!(first.begin < last.end, "twenty dispatches took no time: {first:?} to {last:?}");
-    assert_eq!(run.span_ns(), Some((last.end - first.begin) as f64 * run.period_ns));
+    assert_eq!(run.span_ns(), Some((last.end - first.begin) as f64 * run.clock.period_ns));
 }
 
 #[test]
@@ -107,11 +112,11 @@ fn runs_without_timestamps_leave_no_profile() {
     let mut session = counter(gpu(), 3, options(TimestampMode::Pass));
     session.set_timestamps(TimestampMode::Off);
     count(&mut session);
-    assert_eq!(session.take_profile(), Profile::default());
+    assert_empty("off", &session.take_profile().unwrap());
     session.set_timestamps(TimestampMode::Pass);
     count(&mut session);
     // Runs are counted whether they are profiled or not.
-    assert_eq!(session.take_profile().runs[0].run, 1);
+    assert_eq!(session.take_profile().unwrap().runs[0].run, 1);
 }
 
 #[test]
@@ -121,7 +126,7 @@ fn a_device_without_timestamps_runs_and_says_so() {
         let wanted = format!("{} has no timestamps: GPU times are not available", modest_gpu().facts().name);
         assert_eq!((session.timestamps(), session.notice()), (TimestampMode::Off, Some(wanted.as_str())), "{mode}");
         assert_eq!(count(&mut session), count(&mut counter(gpu(), 5, options(mode))), "{mode}");
-        assert_eq!(session.take_profile(), Profile::default(), "{mode}");
+        assert_empty(mode.name(), &session.take_profile().unwrap());
         session.set_timestamps(TimestampMode::Off);
         assert_eq!(session.notice(), None, "nothing was asked for");
     }
@@ -153,7 +158,7 @@ fn the_features_of_the_callers_device_decide() {
         assert!(session.notice().unwrap_or("").ends_with(notice), "{features:?}: {:?}", session.notice());
         assert_eq!(session.notice().is_none(), notice.is_empty(), "{features:?}");
         assert_eq!(count(&mut session), [4.0; 4], "{features:?}");
-        let profile = session.take_profile();
+        let profile = session.take_profile().unwrap();
         assert_eq!(profile.runs.len(), usize::from(mode != TimestampMode::Off), "{features:?}");
         assert_measured(&format!("{features:?}"), &profile, 4);
     }
@@ -163,15 +168,15 @@ fn the_features_of_the_callers_device_decide() {
 fn beyond_the_capacity_the_oldest_profiles_are_dropped_and_counted() {
     for (capacity, kept, dropped) in [(2, vec![3, 4], 3), (1, vec![4], 4), (5, vec![0, 1, 2, 3, 4], 0), (0, vec![], 5)]
     {
-        let options = SessionOptions { timestamps: TimestampMode::Pass, profile_capacity: capacity };
+        let options = SessionOptions { timestamps: TimestampMode::Pass, profile_samples: capacity };
         let mut session = counter(gpu(), 1, options);
         for _ in 0..5 {
             count(&mut session);
         }
-        let profile = session.take_profile();
+        let profile = session.take_profile().unwrap();
         let runs: Vec<u64> = profile.runs.iter().map(|run| run.run).collect();
         assert_eq!((runs, profile.dropped_runs), (kept, dropped), "capacity {capacity}");
-        assert_eq!(session.take_profile(), Profile::default(), "capacity {capacity}: the count starts again");
+        assert_empty("the count starts again", &session.take_profile().unwrap());
     }
 }
 
@@ -183,7 +188,7 @@ const EXPECTED: &str = "TORCHLIGHT_TEST_EXPECTED";
 #[ignore = "a child process of the_environment_turns_timestamps_on"]
 fn child_reads_its_environment() {
     let outcome = match SessionOptions::from_env() {
-        Ok(options) => format!("{} {}", options.timestamps, options.profile_capacity),
+        Ok(options) => format!("{} {}", options.timestamps, options.profile_samples),
         Err(error) => error.to_string(),
     };
     assert_eq!(outcome, std::env::var(EXPECTED).unwrap());
@@ -205,8 +210,8 @@ fn the_environment_turns_timestamps_on() {
     };
     let refused =
         |value: &str| format!("WEBGPU_TIMESTAMP_QUERY={value:?}: wanted 1, true or on, or 0, false, off or nothing");
-    let off = "off 4096".to_owned();
-    let on = "pass 4096".to_owned();
+    let off = "off 262144".to_owned();
+    let on = "pass 262144".to_owned();
     let cases = [
         (None, off.clone()),
         (Some(""), off.clone()),
@@ -223,5 +228,5 @@ fn the_environment_turns_timestamps_on() {
         let (passed, output) = run(*value, expected);
         assert!(passed, "{value:?}: wanted {expected:?}:\n{output}");
     }
-    assert!(!run(Some("1"), "off 4096").0, "a child that expects the wrong thing passes");
+    assert!(!run(Some("1"), "off 262144").0, "a child that expects the wrong thing passes");
 }

@@ -1,15 +1,16 @@
 //! The buffers, pipelines and bind groups of one plan on one device, and how its commands reach the queue.
 
 use super::adapter::Gpu;
+use super::clock::Clock;
 use super::command::{Command, Place, Sink};
 use super::encode::{Download, encode};
 use super::pipelines::{self, Pipeline};
 use super::readback::Mapped;
-use super::timestamps::{Queries, stamp_bytes, tick_pairs};
+use super::timestamps::{Queries, Ring, Stamps};
 use crate::error::{Error, Result};
 use crate::kernels::Grid;
 use crate::plan::{BufferId, PARAMS_SLOT_BYTES, Plan};
-use crate::profile::{TickPair, TimestampMode};
+use crate::profile::TimestampMode;
 
 /// A plan made real.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(crate) struct Engine {
     pipelines: Vec<Pipeline>,
     bind_groups: Vec<wgpu::BindGroup>,
     readback: wgpu::Buffer,
-    queries: Option<Queries>,
+    ring: Ring,
 }
 
 /// One run: what varies from run to run.
@@ -38,23 +39,26 @@ pub(crate) struct Run<'r> {
     pub(crate) tap: Option<&'r mut Vec<Command>>,
 }
 
+/// A run that was submitted.
+#[derive(Debug)]
+pub(crate) struct Submitted {
+    /// Its results.
+    pub(crate) pending: Pending,
+    /// Its stamps, where it is timed.
+    pub(crate) stamps: Option<Stamps>,
+    /// Nanoseconds it took to record the commands.
+    pub(crate) encode_ns: f64,
+    /// Nanoseconds it took to hand them to the queue.
+    pub(crate) submit_ns: f64,
+}
+
 /// Results under way.
 #[must_use = "a run's results arrive when this is awaited"]
 #[derive(Debug)]
 pub(crate) struct Pending {
     gpu: Gpu,
     outputs: Option<Mapped>,
-    stamps: Option<Mapped>,
     rejected: Rejected,
-}
-
-/// What arrived.
-#[derive(Debug, Default)]
-pub(crate) struct Results {
-    /// The downloads, at their offsets.
-    pub(crate) bytes: Vec<u8>,
-    /// One pair of stamps a dispatch; empty where timestamps were off.
-    pub(crate) stamps: Vec<TickPair>,
 }
 
 impl Engine {
@@ -85,7 +89,7 @@ impl Engine {
         let (validation, memory) = (validation.close(), memory.close());
         validation.check("building a session").await?;
         memory.check("building a session").await?;
-        Ok(Self { gpu: gpu.clone(), buffers, params, pipelines, bind_groups, readback, queries: None })
+        Ok(Self { gpu: gpu.clone(), buffers, params, pipelines, bind_groups, readback, ring: Ring::default() })
     }
 
     /// The device it lives on.
@@ -109,25 +113,35 @@ impl Engine {
     }
 
     /// Encodes and submits a run: one params write, one encode loop, one submit.
-    pub(crate) fn submit(&mut self, plan: &Plan, run: Run<'_>) -> Result<Pending> {
+    ///
+    /// It is not timed where the ring has no free place for its stamps.
+    pub(crate) fn submit(&mut self, plan: &Plan, run: Run<'_>) -> Result<Submitted> {
         self.gpu.check()?;
+        let clock = Clock::start();
         let scope = Scope::open(&self.gpu, wgpu::ErrorFilter::Validation);
         let dispatches = run.grids.len() as u32;
-        if run.timestamps != TimestampMode::Off && dispatches > 0 {
-            self.queries.get_or_insert_with(|| Queries::new(&self.gpu.device, dispatches));
-        }
+        let wants_stamps = run.timestamps != TimestampMode::Off && dispatches > 0;
+        let queries = if wants_stamps { self.ring.free(&self.gpu.device, dispatches) } else { None };
+        let timestamps = if queries.is_some() { run.timestamps } else { TimestampMode::Off };
         if !run.params.is_empty() {
             self.gpu.queue.write_buffer(&self.params, 0, run.params);
         }
-        let mut encoder = Encoder::new(self, run.tap);
-        encode(plan, run.grids, run.downloads, run.timestamps, &mut encoder);
+        let mut encoder = Encoder::new(self, queries.as_deref(), run.tap);
+        encode(plan, run.grids, run.downloads, timestamps, &mut encoder);
+        let submit_ns = encoder.submit_ns;
         let rejected = scope.close();
         let device = &self.gpu.device;
         let size = run.downloads.iter().map(|download| download.offset_bytes + download.size_bytes).max();
         let outputs = size.map(|size| Mapped::new(device, &self.readback, size));
-        let queries = self.queries.as_ref().filter(|_| run.timestamps != TimestampMode::Off && dispatches > 0);
-        let stamps = queries.map(|queries| Mapped::new(device, &queries.readback, stamp_bytes(dispatches)));
-        Ok(Pending { gpu: self.gpu.clone(), outputs, stamps, rejected })
+        let stamps = queries.map(|place| Stamps::new(device, place, dispatches));
+        let pending = Pending { gpu: self.gpu.clone(), outputs, rejected };
+        Ok(Submitted { pending, stamps, encode_ns: clock.now_ns() - submit_ns, submit_ns })
+    }
+
+    /// Lets the device call back for what has arrived, without waiting.
+    pub(crate) fn poll(&self) -> Result<()> {
+        let polled = self.gpu.device.poll(wgpu::PollType::Poll);
+        polled.map(drop).map_err(|error| Error::Gpu(format!("asking for results: {error}")))
     }
 
     /// Fills whole buffers with zeros.
@@ -159,16 +173,7 @@ impl Engine {
         self.gpu.queue.submit([encoder.finish()]);
         let rejected = scope.close();
         let outputs = (size > 0).then(|| Mapped::new(&self.gpu.device, &readback, size));
-        Ok(Pending { gpu: self.gpu.clone(), outputs, stamps: None, rejected })
-    }
-
-    fn place(&self, place: Place) -> Option<&wgpu::Buffer> {
-        match place {
-            Place::Plan(buffer) => self.buffers.get(buffer.index()),
-            Place::Readback => Some(&self.readback),
-            Place::Queries => self.queries.as_ref().map(|queries| &queries.resolve),
-            Place::QueryReadback => self.queries.as_ref().map(|queries| &queries.readback),
-        }
+        Ok(Pending { gpu: self.gpu.clone(), outputs, rejected })
     }
 }
 
@@ -176,47 +181,62 @@ impl Pending {
     /// Waits until the device is done, so that awaiting does not have to poll.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn wait(&self) -> Result<()> {
-        if self.outputs.is_none() && self.stamps.is_none() {
+        if self.outputs.is_none() {
             return Ok(());
         }
         self.gpu.wait()
     }
 
-    /// The results, when they have arrived.
-    pub(crate) async fn results(self) -> Result<Results> {
+    /// The bytes of the downloads, when they have arrived.
+    pub(crate) async fn bytes(self) -> Result<Vec<u8>> {
         self.rejected.check("a run").await?;
-        let mut results = Results::default();
-        if let Some(outputs) = self.outputs {
-            results.bytes = outputs.bytes().await?;
-        }
-        if let Some(stamps) = self.stamps {
-            results.stamps = tick_pairs(&stamps.bytes().await?)?;
-        }
+        let bytes = match self.outputs {
+            Some(outputs) => outputs.bytes().await?,
+            None => Vec::new(),
+        };
         self.gpu.check()?;
-        Ok(results)
+        Ok(bytes)
     }
 }
 
 /// The sink that is the device.
 struct Encoder<'e> {
     engine: &'e Engine,
+    queries: Option<&'e Queries>,
     encoder: wgpu::CommandEncoder,
     pass: Option<wgpu::ComputePass<'static>>,
     tap: Option<&'e mut Vec<Command>>,
+    submit_ns: f64,
 }
 
 impl<'e> Encoder<'e> {
-    fn new(engine: &'e Engine, tap: Option<&'e mut Vec<Command>>) -> Self {
-        Self { engine, encoder: new_encoder(&engine.gpu), pass: None, tap }
+    fn new(engine: &'e Engine, queries: Option<&'e Queries>, tap: Option<&'e mut Vec<Command>>) -> Self {
+        Self { engine, queries, encoder: new_encoder(&engine.gpu), pass: None, tap, submit_ns: 0.0 }
+    }
+
+    fn place(&self, place: Place) -> Option<&'e wgpu::Buffer> {
+        match place {
+            Place::Plan(buffer) => self.engine.buffers.get(buffer.index()),
+            Place::Readback => Some(&self.engine.readback),
+            Place::Queries => self.queries.map(|queries| &queries.resolve),
+            Place::QueryReadback => self.queries.map(|queries| &queries.readback),
+        }
+    }
+
+    fn submit(&mut self) {
+        let clock = Clock::start();
+        self.pass = None;
+        let encoder = std::mem::replace(&mut self.encoder, new_encoder(&self.engine.gpu));
+        self.engine.gpu.queue.submit([encoder.finish()]);
+        self.submit_ns += clock.now_ns();
     }
 
     fn begin_pass(&mut self, timestamps: Option<super::command::QueryPair>) {
-        let timestamp_writes =
-            timestamps.zip(self.engine.queries.as_ref()).map(|(pair, queries)| wgpu::ComputePassTimestampWrites {
-                query_set: &queries.sets[pair.set as usize],
-                beginning_of_pass_write_index: Some(pair.begin),
-                end_of_pass_write_index: Some(pair.begin + 1),
-            });
+        let timestamp_writes = timestamps.zip(self.queries).map(|(pair, queries)| wgpu::ComputePassTimestampWrites {
+            query_set: &queries.sets[pair.set as usize],
+            beginning_of_pass_write_index: Some(pair.begin),
+            end_of_pass_write_index: Some(pair.begin + 1),
+        });
         let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
         self.pass = Some(self.encoder.begin_compute_pass(&descriptor).forget_lifetime());
     }
@@ -233,29 +253,25 @@ impl Sink for Encoder<'_> {
                 pass.set_bind_group(0, &self.engine.bind_groups[*dispatch as usize], &[*params_offset]);
             }
             (Command::WriteTimestamp { set, query }, Some(pass)) => {
-                if let Some(queries) = &self.engine.queries {
+                if let Some(queries) = self.queries {
                     pass.write_timestamp(&queries.sets[*set as usize], *query);
                 }
             }
             (Command::Dispatch { x, y }, Some(pass)) => pass.dispatch_workgroups(*x, *y, 1),
             (Command::EndPass, _) => self.pass = None,
             (Command::Resolve { set, queries, offset_bytes }, _) => {
-                if let Some(owned) = &self.engine.queries {
+                if let Some(owned) = self.queries {
                     let set = &owned.sets[*set as usize];
                     self.encoder.resolve_query_set(set, queries.clone(), &owned.resolve, *offset_bytes);
                 }
             }
             (Command::Copy { from, from_offset, to, to_offset, size_bytes }, _) => {
-                let (from, to) = (self.engine.place(*from), self.engine.place(*to));
+                let (from, to) = (self.place(*from), self.place(*to));
                 if let (Some(from), Some(to)) = (from, to) {
                     self.encoder.copy_buffer_to_buffer(from, *from_offset, to, *to_offset, *size_bytes);
                 }
             }
-            (Command::Submit, _) => {
-                self.pass = None;
-                let encoder = std::mem::replace(&mut self.encoder, new_encoder(&self.engine.gpu));
-                self.engine.gpu.queue.submit([encoder.finish()]);
-            }
+            (Command::Submit, _) => self.submit(),
             // The encode loop opens a pass before it sends these.
             (
                 Command::SetPipeline(_)

@@ -1,6 +1,7 @@
 //! The device: the only module that says `wgpu::`.
 
 mod adapter;
+mod clock;
 mod command;
 mod encode;
 mod engine;
@@ -9,6 +10,8 @@ mod readback;
 mod timestamps;
 
 pub use adapter::{AdapterChoice, Gpu, GpuOptions, LimitsChoice};
+pub(crate) use clock::Clock;
 pub use command::{Command, Place, QueryPair, Sink};
 pub use encode::{Download, QUERIES_PER_SET, encode, query_pair};
-pub(crate) use engine::{Engine, Pending, Run};
+pub(crate) use engine::{Engine, Pending, Run, Submitted};
+pub(crate) use timestamps::Stamps;

@@ -34,15 +34,27 @@ fn map(device: &wgpu::Device, buffer: &wgpu::Buffer, size_bytes: u64) -> Mapping
     Mapping { device: device.clone(), state }
 }
 
+impl Mapping {
+    /// The result, where it is there.
+    fn take(&self) -> Option<Result<()>> {
+        let result = self.state.lock().unwrap_or_else(PoisonError::into_inner).result.take()?;
+        Some(result.map_err(|error| Error::Gpu(format!("reading results back: {error}"))))
+    }
+}
+
 impl Future for Mapping {
     type Output = Result<()>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         // A browser calls back by itself. Natively somebody must poll the device, and that is this future.
         let polled = self.device.poll(wgpu::PollType::Poll);
+        if let Some(result) = self.take() {
+            return Poll::Ready(result);
+        }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(result) = state.result.take() {
-            return Poll::Ready(result.map_err(|error| Error::Gpu(format!("reading results back: {error}"))));
+        // It may have arrived between the two locks.
+        if state.result.is_some() {
+            context.waker().wake_by_ref();
         }
         if let Err(error) = polled {
             return Poll::Ready(Err(Error::Gpu(format!("waiting for results: {error}"))));
@@ -69,9 +81,22 @@ impl Mapped {
         Self { mapping: map(device, buffer, size_bytes), buffer: buffer.clone(), size_bytes }
     }
 
+    /// The bytes, where they have arrived.
+    pub(super) fn take_ready(&mut self) -> Option<Result<Vec<u8>>> {
+        match self.mapping.take() {
+            Some(Ok(())) => Some(self.copy()),
+            Some(Err(error)) => Some(Err(error)),
+            None => None,
+        }
+    }
+
     /// The bytes, when they have arrived.
     pub(super) async fn bytes(mut self) -> Result<Vec<u8>> {
         (&mut self.mapping).await?;
+        self.copy()
+    }
+
+    fn copy(&self) -> Result<Vec<u8>> {
         let view = self.buffer.get_mapped_range(0..self.size_bytes);
         view.map(|view| view.to_vec()).map_err(|error| Error::Gpu(format!("reading results back: {error}")))
     }

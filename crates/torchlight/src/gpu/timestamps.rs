@@ -1,8 +1,17 @@
-//! Query sets for the dispatches of a plan, made when the first profiled run needs them.
+//! Query sets for the dispatches of a plan, and a ring of buffers through which their stamps come back.
+//!
+//! A run never waits for the stamps of an earlier one: each takes a free place of the ring and leaves it when its stamps
+//! are read, or thrown away. Where no place is free the run is not timed.
+
+use std::sync::Arc;
 
 use super::encode::{QUERIES_PER_SET, QUERY_BYTES};
+use super::readback::Mapped;
 use crate::error::{Error, Result};
 use crate::profile::TickPair;
+
+/// Runs whose stamps may be under way at once.
+const RING: usize = 4;
 
 /// Query sets, and the buffers that their values go through.
 #[derive(Debug)]
@@ -12,14 +21,51 @@ pub(super) struct Queries {
     pub(super) readback: wgpu::Buffer,
 }
 
+/// The places of the ring, made when they are first needed.
+#[derive(Debug, Default)]
+pub(super) struct Ring {
+    places: Vec<Arc<Queries>>,
+}
+
+impl Ring {
+    /// A place that nobody uses.
+    pub(super) fn free(&mut self, device: &wgpu::Device, dispatches: u32) -> Option<Arc<Queries>> {
+        let free = self.places.iter().find(|place| Arc::strong_count(place) == 1).cloned();
+        if free.is_none() && self.places.len() < RING {
+            self.places.push(Arc::new(Queries::new(device, dispatches)));
+            return self.places.last().cloned();
+        }
+        free
+    }
+}
+
+/// The stamps of a run, under way. Holds its place of the ring.
+#[derive(Debug)]
+pub(crate) struct Stamps {
+    /// Before `place`: a buffer is unmapped before its place is free.
+    mapped: Mapped,
+    _place: Arc<Queries>,
+}
+
+impl Stamps {
+    pub(super) fn new(device: &wgpu::Device, place: Arc<Queries>, dispatches: u32) -> Self {
+        Self { mapped: Mapped::new(device, &place.readback, stamp_bytes(dispatches)), _place: place }
+    }
+
+    /// The stamps, a begin and an end a dispatch, where they have arrived.
+    pub(crate) fn take_ready(&mut self) -> Option<Result<Vec<TickPair>>> {
+        Some(self.mapped.take_ready()?.and_then(|bytes| tick_pairs(&bytes)))
+    }
+}
+
 /// Bytes of the stamps of `dispatches`.
-pub(super) fn stamp_bytes(dispatches: u32) -> u64 {
+fn stamp_bytes(dispatches: u32) -> u64 {
     u64::from(dispatches) * 2 * QUERY_BYTES
 }
 
 impl Queries {
     /// Sets for `dispatches`, two queries each.
-    pub(super) fn new(device: &wgpu::Device, dispatches: u32) -> Self {
+    fn new(device: &wgpu::Device, dispatches: u32) -> Self {
         let queries = dispatches * 2;
         let set = |set: u32| {
             device.create_query_set(&wgpu::QuerySetDescriptor {
@@ -41,7 +87,7 @@ impl Queries {
 }
 
 /// Stamps from resolved bytes: a begin and an end a dispatch.
-pub(super) fn tick_pairs(bytes: &[u8]) -> Result<Vec<TickPair>> {
+fn tick_pairs(bytes: &[u8]) -> Result<Vec<TickPair>> {
     let (pairs, []) = bytes.as_chunks::<16>() else {
         return Err(Error::Gpu(format!("{} bytes of timestamps are no whole number of pairs", bytes.len())));
     };

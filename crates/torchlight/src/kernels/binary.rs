@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, Variant};
+use super::{Access, Kernel, Variant, Work};
 use crate::tensor::{Dims, MAX_RANK};
 
 /// The kernel.
@@ -119,6 +119,13 @@ pub fn workgroups(shapes: &Shapes, dense: bool) -> u64 {
     u64::from(params(shapes, dense, 1.0).lanes).div_ceil(u64::from(KERNEL.workgroup_size))
 }
 
+/// What a step must do: read both inputs, write the result. A sum with a factor is two operations an element.
+pub fn work(shapes: &Shapes, function: Function, alpha: f32) -> Work {
+    let elements = shapes.out.elements();
+    let operations = if function == Function::Add && alpha != 1.0 { 2 } else { 1 };
+    Work { bytes: 4 * (shapes.a.elements() + shapes.b.elements() + elements), flops: operations * elements }
+}
+
 /// The strides of an input along the dimensions of a result, aligned at the end.
 fn strides(input: Dims, out: Dims) -> [u32; MAX_RANK] {
     let (input, lead) = (input.as_slice(), out.as_slice().len() - input.as_slice().len());
@@ -142,5 +149,14 @@ mod tests {
         assert_eq!(strides(dims(&[2, 1, 8]), dims(&[2, 3, 8]))[..3], [8, 0, 1]);
         assert_eq!(strides(dims(&[]), dims(&[4, 4]))[..2], [0, 0]);
         assert_eq!(strides(dims(&[5, 6, 7]), dims(&[5, 6, 7]))[..3], [42, 7, 1]);
+    }
+
+    #[test]
+    fn work_reads_a_broadcast_input_once() {
+        let dims = |sizes: &[u32]| Dims::new(sizes).unwrap();
+        let shapes = Shapes { a: dims(&[2, 3, 8]), b: dims(&[1, 8]), out: dims(&[2, 3, 8]) };
+        assert_eq!(work(&shapes, Function::Add, 2.0), Work { bytes: 4 * (48 + 8 + 48), flops: 96 });
+        assert_eq!(work(&shapes, Function::Add, 1.0).flops, 48);
+        assert_eq!(work(&shapes, Function::Mul, 1.0).flops, 48);
     }
 }

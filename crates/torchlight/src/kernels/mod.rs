@@ -86,6 +86,15 @@ impl Width {
     }
 }
 
+/// What a dispatch must do, whatever its kernel does on top: the base of bandwidths and arithmetic rates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Bytes: each input element that is used read once, each output element written once.
+    pub bytes: u64,
+    /// Floating-point operations; a multiply-add is two, an exponential one.
+    pub flops: u64,
+}
+
 /// Every variant that a plan can ask for.
 pub fn all_variants() -> Vec<Variant> {
     let widths = [Width::Four, Width::One];
@@ -119,6 +128,22 @@ impl AttentionProblem {
     /// Keys in the cache after this step.
     pub const fn context_len(&self) -> u32 {
         self.input_pos + self.new_tokens
+    }
+
+    /// Scores that some row may see: the causal part of the score matrix.
+    pub const fn visible_scores(&self) -> u64 {
+        let (s, before) = (self.new_tokens as u64, self.input_pos as u64);
+        self.q_heads as u64 * (s * before + s * (s + 1) / 2)
+    }
+
+    /// Elements of q, and of the output.
+    pub const fn query_elements(&self) -> u64 {
+        self.q_heads as u64 * self.new_tokens as u64 * self.head_dim as u64
+    }
+
+    /// Elements of K, and of V, that this step reads.
+    pub const fn context_elements(&self) -> u64 {
+        self.kv_heads as u64 * self.context_len() as u64 * self.head_dim as u64
     }
 
     /// Elements of the score matrix: q_heads x new_tokens x context_len.

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, AttentionProblem, Kernel, Variant, Width};
+use super::{Access, AttentionProblem, Kernel, Variant, Width, Work};
 
 /// The kernel.
 pub static KERNEL: Kernel = Kernel {
@@ -50,4 +50,28 @@ pub fn params(problem: &AttentionProblem) -> Params {
 /// Workgroups of a step: one invocation a score.
 pub fn workgroups(problem: &AttentionProblem) -> u64 {
     problem.scores().div_ceil(u64::from(KERNEL.workgroup_size))
+}
+
+/// What a step must do: read q and the keys, write the visible scores; a multiply-add an element and a scale a score.
+pub fn work(problem: &AttentionProblem) -> Work {
+    let scores = problem.visible_scores();
+    Work {
+        bytes: 4 * (problem.query_elements() + problem.context_elements() + scores),
+        flops: scores * (2 * u64::from(problem.head_dim) + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_counts_visible_scores_alone() {
+        let problem =
+            AttentionProblem { q_heads: 4, kv_heads: 2, head_dim: 16, new_tokens: 3, input_pos: 5, scale: 1.0 };
+        // Rows see 6, 7 and 8 keys in each of 4 heads.
+        assert_eq!(problem.visible_scores(), 4 * (6 + 7 + 8));
+        let bytes = 4 * (3 * 4 * 16 + 8 * 2 * 16 + 84);
+        assert_eq!(work(&problem), Work { bytes, flops: 84 * 33 });
+    }
 }

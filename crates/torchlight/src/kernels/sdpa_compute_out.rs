@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, AttentionProblem, Kernel, Variant, Width};
+use super::{Access, AttentionProblem, Kernel, Variant, Width, Work};
 
 /// Lanes that one workgroup makes; the WGSL file's COLUMNS.
 pub const COLUMNS: u32 = 16;
@@ -57,4 +57,26 @@ pub fn params(problem: &AttentionProblem) -> Params {
 /// Workgroups of a step.
 pub fn workgroups(problem: &AttentionProblem) -> u64 {
     u64::from(problem.q_heads) * u64::from(problem.new_tokens) * u64::from(params(problem).column_blocks)
+}
+
+/// What a step must do: read the visible weights and the values, write the output; a multiply-add an element.
+pub fn work(problem: &AttentionProblem) -> Work {
+    let weights = problem.visible_scores();
+    Work {
+        bytes: 4 * (weights + problem.context_elements() + problem.query_elements()),
+        flops: weights * 2 * u64::from(problem.head_dim),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_reads_each_value_once_for_all_heads_that_share_it() {
+        let problem =
+            AttentionProblem { q_heads: 8, kv_heads: 2, head_dim: 64, new_tokens: 1, input_pos: 99, scale: 1.0 };
+        let bytes = 4 * (8 * 100 + 100 * 2 * 64 + 8 * 64);
+        assert_eq!(work(&problem), Work { bytes, flops: 8 * 100 * 128 });
+    }
 }

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, AttentionProblem, Kernel, Variant};
+use super::{Access, AttentionProblem, Kernel, Variant, Work};
 
 /// The kernel.
 pub static KERNEL: Kernel = Kernel {
@@ -42,4 +42,22 @@ pub fn params(problem: &AttentionProblem) -> Params {
 /// Workgroups of a step: one a row.
 pub fn workgroups(problem: &AttentionProblem) -> u64 {
     u64::from(problem.q_heads) * u64::from(problem.new_tokens)
+}
+
+/// What a step must do: read and write the visible scores; maximum, subtraction, exponential, sum and division of each.
+pub fn work(problem: &AttentionProblem) -> Work {
+    let scores = problem.visible_scores();
+    Work { bytes: 4 * 2 * scores, flops: 5 * scores }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_counts_visible_scores_alone() {
+        let problem =
+            AttentionProblem { q_heads: 2, kv_heads: 1, head_dim: 8, new_tokens: 1, input_pos: 9, scale: 1.0 };
+        assert_eq!(work(&problem), Work { bytes: 8 * 20, flops: 5 * 20 });
+    }
 }

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, AttentionProblem, Kernel, Variant, Width};
+use super::{Access, AttentionProblem, Kernel, Variant, Width, Work};
 
 /// The kernel.
 pub static KERNEL: Kernel = Kernel {
@@ -62,4 +62,20 @@ pub fn params(rows: Rows) -> Params {
 /// Workgroups of a step.
 pub fn workgroups(rows: Rows) -> u64 {
     u64::from(params(rows).lanes).div_ceil(u64::from(KERNEL.workgroup_size))
+}
+
+/// What a step must do: every new element read and written.
+pub fn work(rows: Rows) -> Work {
+    Work { bytes: 2 * 4 * u64::from(rows.new_tokens) * u64::from(rows.row_elements), flops: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_two_moves_an_element() {
+        let rows = Rows { row_elements: 2 * 16, new_tokens: 5, input_pos: 3 };
+        assert_eq!(work(rows), Work { bytes: 2 * 5 * 32 * 4, flops: 0 });
+    }
 }

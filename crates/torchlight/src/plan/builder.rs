@@ -190,7 +190,7 @@ impl Builder<'_, '_> {
             variant: binary::variant(function, dense),
             operands: [a, b, out].map(Operand::Tensor).to_vec(),
             route: None,
-            launch: Launch::Binary { a, b, out, alpha, dense },
+            launch: Launch::Binary { a, b, out, function, alpha, dense },
         }
     }
 

@@ -4,7 +4,7 @@ use bytemuck::Pod;
 
 use crate::graph::{IntArg, Live, SdpaWithKvCache, TensorId};
 use crate::kernels::{
-    AttentionProblem, binary, sdpa_compute_attn_weights, sdpa_compute_out, sdpa_softmax, update_cache,
+    AttentionProblem, Work, binary, sdpa_compute_attn_weights, sdpa_compute_out, sdpa_softmax, update_cache,
 };
 use crate::tensor::Dims;
 
@@ -72,7 +72,9 @@ pub enum Launch {
         b: TensorId,
         /// Result.
         out: TensorId,
-        /// Factor on b.
+        /// Whether it is a sum or a product.
+        function: binary::Function,
+        /// Factor on b, for sums.
         alpha: f32,
         /// Whether the variant is dense.
         dense: bool,
@@ -105,11 +107,59 @@ impl Launch {
                 write(slot, &sdpa_compute_out::params(&problem));
                 sdpa_compute_out::workgroups(&problem)
             }
-            Self::Binary { a, b, out, alpha, dense } => {
+            Self::Binary { a, b, out, alpha, dense, .. } => {
                 let shapes = binary::Shapes { a: live.dims(*a), b: live.dims(*b), out: live.dims(*out) };
                 write(slot, &binary::params(&shapes, *dense, *alpha));
                 binary::workgroups(&shapes, *dense)
             }
+        }
+    }
+}
+
+/// What a dispatch does in one run, for profiles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Described {
+    /// The live sizes, without the context.
+    pub shape: String,
+    /// Keys in the cache after the step, for the kernels of attention.
+    pub context_len: Option<u32>,
+    /// What it must do.
+    pub work: Work,
+}
+
+impl Launch {
+    /// Describes a dispatch by the live shapes of a run.
+    pub fn describe(&self, live: &Live) -> Described {
+        match self {
+            Self::UpdateCache { value, input_pos } => {
+                let rows = rows(live.dims(*value), live.int(*input_pos) as u32);
+                Described {
+                    shape: format!("s{} row{}", rows.new_tokens, rows.row_elements),
+                    context_len: Some(rows.input_pos + rows.new_tokens),
+                    work: update_cache::work(rows),
+                }
+            }
+            Self::SdpaComputeAttnWeights(attention) => attention.describe(live, sdpa_compute_attn_weights::work),
+            Self::SdpaSoftmax(attention) => attention.describe(live, sdpa_softmax::work),
+            Self::SdpaComputeOut(attention) => attention.describe(live, sdpa_compute_out::work),
+            Self::Binary { a, b, out, function, alpha, .. } => {
+                let shapes = binary::Shapes { a: live.dims(*a), b: live.dims(*b), out: live.dims(*out) };
+                let shape =
+                    if shapes.are_equal() { shapes.out.to_string() } else { format!("{} and {}", shapes.a, shapes.b) };
+                Described { shape, context_len: None, work: binary::work(&shapes, *function, *alpha) }
+            }
+        }
+    }
+}
+
+impl Attention {
+    fn describe(&self, live: &Live, work: fn(&AttentionProblem) -> Work) -> Described {
+        let problem = self.problem(live);
+        let AttentionProblem { new_tokens, q_heads, kv_heads, head_dim, .. } = problem;
+        Described {
+            shape: format!("s{new_tokens} h{q_heads} hk{kv_heads} d{head_dim}"),
+            context_len: Some(problem.context_len()),
+            work: work(&problem),
         }
     }
 }

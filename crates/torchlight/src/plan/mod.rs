@@ -12,7 +12,7 @@ mod memory;
 mod route;
 
 pub use facts::{DeviceFacts, DeviceLimits};
-pub use launch::{Attention, Launch};
+pub use launch::{Attention, Described, Launch};
 pub use route::Route;
 
 use crate::error::Result;

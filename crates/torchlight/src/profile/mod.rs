@@ -1,9 +1,19 @@
-//! What kernels cost: samples from GPU timestamps, as plain data.
+//! What kernels cost: samples from GPU timestamps, judged and summed up, as plain data.
 
+mod compare;
+mod quality;
 mod sample;
+mod statistics;
 mod summary;
 mod switch;
+#[cfg(test)]
+mod testing;
 
-pub use sample::{Quality, RunProfile, Sample, TickPair, TimestampMode};
-pub use summary::{KernelSummary, Profile};
+pub use compare::{
+    CompareError, CompareOptions, Comparison, Interval, KeyComparison, Note, Side, Total, Verdict, compare,
+};
+pub use quality::{Judged, Quality, Quantum, judge};
+pub use sample::{DeviceClock, HostTimes, RunProfile, Sample, TickPair, Timed, TimestampMode, samples};
+pub use statistics::{Durations, Key, RESERVOIR_CAPACITY};
+pub use summary::{Adapter, KernelSummary, KeyStatistics, Profile};
 pub use switch::{TIMESTAMP_QUERY_VARIABLE, parse_switch};

@@ -3,21 +3,21 @@
 mod inputs;
 mod options;
 mod outputs;
+mod profiler;
 
 pub use inputs::Input;
 pub use options::SessionOptions;
 pub use outputs::Output;
 
-use std::collections::VecDeque;
-
 use crate::error::{Error, Result};
-use crate::gpu::{Command, Download, Engine, Gpu, Pending, Run};
+use crate::gpu::{Clock, Command, Download, Engine, Gpu, Pending, Run, Submitted};
 use crate::graph::{Graph, GraphOutput, Live, Origin, TensorId};
 use crate::kernels::Grid;
 use crate::plan::{BufferId, DeviceFacts, PARAMS_SLOT_BYTES, Plan, Role};
-use crate::profile::{Profile, RunProfile, TickPair, TimestampMode};
+use crate::profile::{HostTimes, Profile, TimestampMode};
 use crate::tensor::HostTensor;
 use inputs::Inputs;
+use profiler::{Profiler, RunFacts};
 
 /// A method of a program, ready to run again and again.
 ///
@@ -51,10 +51,14 @@ pub struct Session {
     downloads: Vec<Download>,
     timestamps: TimestampMode,
     notice: Option<String>,
-    profiles: VecDeque<RunProfile>,
-    profile_capacity: usize,
-    dropped_profiles: u64,
-    runs: u64,
+    profiler: Profiler,
+    clock: Clock,
+}
+
+/// A run under way.
+struct Started {
+    pending: Pending,
+    begun_ns: f64,
 }
 
 /// A tensor that lives as long as the session.
@@ -97,10 +101,8 @@ impl Session {
             downloads: Vec::with_capacity(graph.outputs.len()),
             timestamps: TimestampMode::Off,
             notice: None,
-            profiles: VecDeque::new(),
-            profile_capacity: options.profile_capacity,
-            dropped_profiles: 0,
-            runs: 0,
+            profiler: Profiler::new(gpu.facts(), options.profile_samples),
+            clock: Clock::start(),
             graph: graph.without_constants(),
             plan,
         };
@@ -119,8 +121,8 @@ impl Session {
     /// [`Error::Gpu`] where the device failed.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn run(&mut self, inputs: &[Input<'_>]) -> Result<Vec<Output>> {
-        let pending = self.start(inputs, None)?;
-        self.wait(pending)
+        let run = self.start(inputs, None)?;
+        self.wait(run)
     }
 
     /// [`Session::run`] for executors and browsers.
@@ -128,9 +130,9 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     pub async fn run_async(&mut self, inputs: &[Input<'_>]) -> Result<Vec<Output>> {
-        let pending = self.start(inputs, None)?;
-        let results = pending.results().await?;
-        self.finish(&results.bytes, &results.stamps)
+        let Started { pending, begun_ns } = self.start(inputs, None)?;
+        let bytes = pending.bytes().await?;
+        self.finish(begun_ns, self.clock.now_ns(), &bytes)
     }
 
     /// [`Session::run`], with every command that reached the device between the params write and the results.
@@ -140,8 +142,8 @@ impl Session {
     #[cfg(not(target_arch = "wasm32"))]
     pub fn run_recorded(&mut self, inputs: &[Input<'_>]) -> Result<(Vec<Output>, Vec<Command>)> {
         let mut commands = Vec::new();
-        let pending = self.start(inputs, Some(&mut commands))?;
-        Ok((self.wait(pending)?, commands))
+        let run = self.start(inputs, Some(&mut commands))?;
+        Ok((self.wait(run)?, commands))
     }
 
     /// Puts the caches inside the graph back to the program's content, and forgets inputs left on the device.
@@ -158,7 +160,7 @@ impl Session {
     pub fn read_states(&self) -> Result<Vec<HostTensor>> {
         let pending = self.start_read_states()?;
         pending.wait()?;
-        self.finish_read_states(&pollster::block_on(pending.results())?.bytes)
+        self.finish_read_states(&pollster::block_on(pending.bytes())?)
     }
 
     /// [`Session::read_states`] for executors and browsers.
@@ -166,14 +168,17 @@ impl Session {
     /// # Errors
     /// As [`Session::read_states`].
     pub async fn read_states_async(&self) -> Result<Vec<HostTensor>> {
-        let results = self.start_read_states()?.results().await?;
-        self.finish_read_states(&results.bytes)
+        self.finish_read_states(&self.start_read_states()?.bytes().await?)
     }
 
-    /// Takes the profiles collected since the last take.
-    pub fn take_profile(&mut self) -> Profile {
-        let runs = std::mem::take(&mut self.profiles).into();
-        Profile { runs, dropped_runs: std::mem::take(&mut self.dropped_profiles) }
+    /// Takes the profile of the runs since the last take. It can be taken at any time, and waits for nothing: a run
+    /// whose stamps are still under way is in the next one.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`] where the device failed.
+    pub fn take_profile(&mut self) -> Result<Profile> {
+        self.engine.poll()?;
+        self.profiler.take()
     }
 
     /// Turns timestamps on or off for the runs that follow.
@@ -205,7 +210,8 @@ impl Session {
     }
 
     /// Checks inputs, infers shapes, fills params and submits. Nothing is written before all of that is known.
-    fn start(&mut self, inputs: &[Input<'_>], tap: Option<&mut Vec<Command>>) -> Result<Pending> {
+    fn start(&mut self, inputs: &[Input<'_>], tap: Option<&mut Vec<Command>>) -> Result<Started> {
+        let begun_ns = self.clock.now_ns();
         let known = &mut self.inputs;
         known.accept(&self.graph, inputs)?;
         for (input, dims) in self.graph.inputs.iter().zip(known.dims()) {
@@ -220,7 +226,7 @@ impl Session {
         }
         self.plan_downloads(inputs);
         self.inputs.commit();
-        self.runs += 1;
+        let prepare_ns = self.clock.now_ns() - begun_ns;
         let run = Run {
             params: &self.params,
             grids: &self.grids,
@@ -228,7 +234,11 @@ impl Session {
             timestamps: self.timestamps,
             tap,
         };
-        self.engine.submit(&self.plan, run)
+        let Submitted { pending, stamps, encode_ns, submit_ns } = self.engine.submit(&self.plan, run)?;
+        let host = HostTimes { prepare_ns, encode_ns, submit_ns, ..HostTimes::default() };
+        let facts = RunFacts { mode: self.timestamps, start_ns: begun_ns, host };
+        self.profiler.submitted(facts, stamps, || profiler::describe(&self.plan, &self.graph, &self.live, &self.grids));
+        Ok(Started { pending, begun_ns })
     }
 
     /// Params and grid of every dispatch, from live shapes.
@@ -267,28 +277,18 @@ impl Session {
     }
 
     #[cfg(not(target_arch = "wasm32"))]
-    fn wait(&mut self, pending: Pending) -> Result<Vec<Output>> {
+    fn wait(&mut self, Started { pending, begun_ns }: Started) -> Result<Vec<Output>> {
         pending.wait()?;
-        let results = pollster::block_on(pending.results())?;
-        self.finish(&results.bytes, &results.stamps)
+        let arrived_ns = self.clock.now_ns();
+        let bytes = pollster::block_on(pending.bytes())?;
+        self.finish(begun_ns, arrived_ns, &bytes)
     }
 
-    fn finish(&mut self, bytes: &[u8], stamps: &[TickPair]) -> Result<Vec<Output>> {
-        if !stamps.is_empty() {
-            self.keep_profile(stamps);
-        }
-        outputs::collect(&self.graph, &self.live, &self.downloads, bytes)
-    }
-
-    fn keep_profile(&mut self, stamps: &[TickPair]) {
-        let period_ns = self.engine.gpu().facts().timestamp_period_ns.unwrap_or(1.0);
-        let run = (self.runs - 1, self.timestamps, period_ns);
-        let profile = outputs::profile((&self.plan, &self.graph), run, &self.grids, stamps);
-        self.profiles.push_back(profile);
-        if self.profiles.len() > self.profile_capacity {
-            self.profiles.pop_front();
-            self.dropped_profiles += 1;
-        }
+    fn finish(&mut self, begun_ns: f64, arrived_ns: f64, bytes: &[u8]) -> Result<Vec<Output>> {
+        let outputs = outputs::collect(&self.graph, &self.live, &self.downloads, bytes);
+        let returned_ns = self.clock.now_ns();
+        self.profiler.returned(arrived_ns, returned_ns, begun_ns)?;
+        outputs
     }
 
     fn upload_states(&mut self) {

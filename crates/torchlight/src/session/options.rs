@@ -8,15 +8,15 @@ use crate::profile::{TIMESTAMP_QUERY_VARIABLE, TimestampMode, parse_switch};
 pub struct SessionOptions {
     /// Where timestamps are taken.
     pub timestamps: TimestampMode,
-    /// How many runs' profiles are kept for [`Session::take_profile`](super::Session::take_profile). Beyond that the
-    /// oldest are dropped, and counted.
-    pub profile_capacity: usize,
+    /// How many samples are kept for [`Session::take_profile`](super::Session::take_profile): those of the latest runs.
+    /// Runs beyond that are counted, and stay in the statistics.
+    pub profile_samples: usize,
 }
 
 impl Default for SessionOptions {
     /// No timestamps.
     fn default() -> Self {
-        Self { timestamps: TimestampMode::Off, profile_capacity: 4096 }
+        Self { timestamps: TimestampMode::Off, profile_samples: 1 << 18 }
     }
 }
 

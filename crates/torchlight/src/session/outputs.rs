@@ -1,11 +1,8 @@
-//! What comes back from a run: outputs, and the samples of its dispatches.
+//! What comes back from a run.
 
 use crate::error::{Error, Result};
 use crate::gpu::Download;
 use crate::graph::{Graph, GraphOutput, Live};
-use crate::kernels::Grid;
-use crate::plan::Plan;
-use crate::profile::{Quality, RunProfile, Sample, TickPair, TimestampMode};
 use crate::tensor::{DType, HostTensor};
 
 /// One output of a run.
@@ -68,37 +65,4 @@ fn widen(bytes: &[u8], from: DType, to: DType) -> Vec<u8> {
     }
     let (chunks, _) = bytes.as_chunks::<4>();
     chunks.iter().flat_map(|bytes| i64::from(i32::from_le_bytes(*bytes)).to_le_bytes()).collect()
-}
-
-/// The samples of a run from its stamps.
-pub(super) fn profile(
-    (plan, graph): (&Plan, &Graph<'_>),
-    (run, mode, period_ns): (u64, TimestampMode, f64),
-    grids: &[Grid],
-    stamps: &[TickPair],
-) -> RunProfile {
-    let measured = stamps.iter().filter(|ticks| ticks.quality() == Quality::Ok);
-    let origin = measured.map(|ticks| ticks.begin).min().unwrap_or(0);
-    let since = |ticks: u64| (ticks - origin) as f64 * period_ns;
-    let sample = |(index, ((dispatch, grid), &ticks)): (usize, ((&crate::plan::Dispatch, &Grid), &TickPair))| {
-        let variant = plan.variant(dispatch.variant);
-        let node = &graph.nodes[dispatch.node as usize];
-        let ok = ticks.quality() == Quality::Ok;
-        Sample {
-            dispatch: index as u32,
-            kernel: variant.label.to_owned(),
-            route: dispatch.route,
-            operator: node.operator.name().to_owned(),
-            node: node.id,
-            workgroups: [grid.x, grid.y],
-            workgroup_size: variant.kernel.workgroup_size,
-            ticks,
-            quality: ticks.quality(),
-            begin_ns: ok.then(|| since(ticks.begin)),
-            end_ns: ok.then(|| since(ticks.end)),
-            duration_ns: ticks.duration_ns(period_ns),
-        }
-    };
-    let samples = plan.dispatches().zip(grids).zip(stamps).enumerate().map(sample).collect();
-    RunProfile { run, mode, period_ns, samples }
 }

@@ -1,0 +1,159 @@
+//! The profile of a session: stamps under way, the latest samples, statistics of all. Its memory is bounded.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::gpu::Stamps;
+use crate::graph::{Graph, Live};
+use crate::kernels::Grid;
+use crate::plan::{DeviceFacts, Dispatch, Plan};
+use crate::profile::{Adapter, DeviceClock, Durations, HostTimes, Key, KeyStatistics, Profile, Quantum};
+use crate::profile::{RunProfile, TickPair, Timed, TimestampMode, samples};
+
+/// What is known of a run when it is submitted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunFacts {
+    pub(super) mode: TimestampMode,
+    pub(super) start_ns: f64,
+    pub(super) host: HostTimes,
+}
+
+/// A timed run whose stamps are under way.
+#[derive(Debug)]
+struct UnderWay {
+    run: u64,
+    facts: RunFacts,
+    timed: Vec<Timed>,
+    stamps: Stamps,
+}
+
+/// Collects the profile of a session.
+#[derive(Debug)]
+pub(super) struct Profiler {
+    adapter: Adapter,
+    period_ns: f64,
+    quantum: Quantum,
+    mode: TimestampMode,
+    runs: u64,
+    under_way: VecDeque<UnderWay>,
+    kept: VecDeque<RunProfile>,
+    kept_samples: usize,
+    capacity_samples: usize,
+    dropped_runs: u64,
+    untimed_runs: u64,
+    statistics: BTreeMap<Key, Durations>,
+}
+
+impl Profiler {
+    /// Keeps the samples of the latest runs, as long as these are at most `capacity_samples`.
+    pub(super) fn new(facts: &DeviceFacts, capacity_samples: usize) -> Self {
+        Self {
+            adapter: Adapter::from(facts),
+            period_ns: facts.timestamp_period_ns.unwrap_or(1.0),
+            quantum: Quantum::default(),
+            mode: TimestampMode::Off,
+            runs: 0,
+            under_way: VecDeque::new(),
+            kept: VecDeque::new(),
+            kept_samples: 0,
+            capacity_samples,
+            dropped_runs: 0,
+            untimed_runs: 0,
+            statistics: BTreeMap::new(),
+        }
+    }
+
+    /// Notes a run that was submitted. `describe` is asked only where it is timed.
+    pub(super) fn submitted(&mut self, facts: RunFacts, stamps: Option<Stamps>, describe: impl FnOnce() -> Vec<Timed>) {
+        match stamps {
+            Some(stamps) => {
+                self.under_way.push_back(UnderWay { run: self.runs, facts, timed: describe(), stamps });
+            }
+            None if facts.mode != TimestampMode::Off => self.untimed_runs += 1,
+            None => {}
+        }
+        self.runs += 1;
+    }
+
+    /// Notes when the latest run's results arrived and were returned, and collects the stamps that are there.
+    pub(super) fn returned(&mut self, arrived_ns: f64, returned_ns: f64, begun_ns: f64) -> Result<()> {
+        if let Some(latest) = self.under_way.back_mut().filter(|latest| latest.run + 1 == self.runs) {
+            let host = &mut latest.facts.host;
+            let submitted_ns = begun_ns + host.prepare_ns + host.encode_ns + host.submit_ns;
+            host.wait_ns = arrived_ns - submitted_ns;
+            host.readback_ns = returned_ns - arrived_ns;
+            host.wall_ns = returned_ns - begun_ns;
+        }
+        self.collect()
+    }
+
+    /// The profile since the last take.
+    pub(super) fn take(&mut self) -> Result<Profile> {
+        self.collect()?;
+        self.kept_samples = 0;
+        let statistics = std::mem::take(&mut self.statistics);
+        Ok(Profile {
+            adapter: self.adapter.clone(),
+            mode: std::mem::take(&mut self.mode),
+            warmup: 0,
+            runs: std::mem::take(&mut self.kept).into(),
+            dropped_runs: std::mem::take(&mut self.dropped_runs),
+            untimed_runs: std::mem::take(&mut self.untimed_runs),
+            statistics: statistics.into_iter().map(|(key, durations)| KeyStatistics { key, durations }).collect(),
+        })
+    }
+
+    /// Reads the stamps that have arrived, in the order of their runs.
+    fn collect(&mut self) -> Result<()> {
+        while let Some(first) = self.under_way.front_mut() {
+            let Some(stamps) = first.stamps.take_ready() else { break };
+            // Read or failed, it is under way no longer: its place of the ring is free.
+            let Some(UnderWay { run, facts, timed, .. }) = self.under_way.pop_front() else { break };
+            self.keep(run, facts, timed, &stamps?);
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, run: u64, facts: RunFacts, timed: Vec<Timed>, stamps: &[TickPair]) {
+        self.quantum.learn(stamps);
+        let clock = DeviceClock { period_ns: self.period_ns, quantum_ticks: self.quantum.ticks() };
+        let samples = samples(timed, stamps, clock);
+        for sample in &samples {
+            self.statistics.entry(Key::of(sample)).or_default().add(sample);
+        }
+        let RunFacts { mode, start_ns, host } = facts;
+        self.mode = mode;
+        self.kept_samples += samples.len();
+        self.kept.push_back(RunProfile { run, step: run, mode, clock, start_ns, host, samples });
+        while self.kept_samples > self.capacity_samples {
+            let Some(oldest) = self.kept.pop_front() else { break };
+            self.kept_samples -= oldest.samples.len();
+            self.dropped_runs += 1;
+        }
+    }
+}
+
+/// What the dispatches of a run are, by its live shapes.
+pub(super) fn describe(plan: &Plan, graph: &Graph<'_>, live: &Live, grids: &[Grid]) -> Vec<Timed> {
+    let timed = |(index, (dispatch, grid)): (usize, (&Dispatch, &Grid))| {
+        let variant = plan.variant(dispatch.variant);
+        let node = &graph.nodes[dispatch.node as usize];
+        let described = dispatch.launch.describe(live);
+        Timed {
+            dispatch: index as u32,
+            kernel: Arc::from(variant.label),
+            route: dispatch.route,
+            operator: Arc::from(node.operator.name()),
+            node: node.id,
+            instruction: node.instruction,
+            shape: Arc::from(described.shape),
+            context_len: described.context_len,
+            workgroups: [grid.x, grid.y],
+            workgroup_size: variant.kernel.workgroup_size,
+            bytes: described.work.bytes,
+            flops: described.work.flops,
+        }
+    };
+    plan.dispatches().zip(grids).enumerate().map(timed).collect()
+}
