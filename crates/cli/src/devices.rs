@@ -3,12 +3,23 @@
 use std::io::Write;
 
 use anyhow::{Result, bail};
+use clap::Args;
 use serde::Serialize;
+use torchlight::profile::Peaks;
 use torchlight::{AdapterChoice, DeviceFacts, Gpu, GpuOptions};
 
 use crate::Verdict;
+use crate::calibration;
 use crate::device::GlobalArgs;
-use crate::table::{bytes, wrap};
+use crate::table::{bytes, rate, wrap};
+
+/// Options of `devices`.
+#[derive(Debug, Args)]
+pub(crate) struct DevicesArgs {
+    /// Measure how fast each adapter copies and computes. Profiles show kernels against it from then on.
+    #[arg(long)]
+    measure: bool,
+}
 
 #[derive(Serialize)]
 struct Device {
@@ -16,19 +27,22 @@ struct Device {
     /// What the adapter offers.
     #[serde(flatten)]
     facts: DeviceFacts,
+    /// What it was measured to do, where it was.
+    peaks: Option<Peaks>,
     /// Why it cannot be opened, where it cannot.
     error: Option<String>,
 }
 
 /// Lists the adapters.
-pub(crate) fn devices(global: &GlobalArgs, out: &mut impl Write) -> Result<Verdict> {
+pub(crate) fn devices(global: &GlobalArgs, args: &DevicesArgs, out: &mut impl Write) -> Result<Verdict> {
     let adapters = Gpu::adapters_blocking();
     if adapters.is_empty() {
         // The message of a failed opening says what to install.
         global.open()?;
         bail!("no GPU adapter");
     }
-    let devices: Vec<Device> = adapters.into_iter().enumerate().map(|(index, facts)| device(index, facts)).collect();
+    let device = |(index, facts)| device(index, facts, args.measure);
+    let devices: Vec<Device> = adapters.into_iter().enumerate().map(device).collect();
     if global.json {
         serde_json::to_writer_pretty(&mut *out, &devices)?;
         writeln!(out)?;
@@ -41,20 +55,21 @@ pub(crate) fn devices(global: &GlobalArgs, out: &mut impl Write) -> Result<Verdi
 }
 
 /// The clock's period is known only of an open device.
-fn device(index: usize, mut facts: DeviceFacts) -> Device {
+fn device(index: usize, mut facts: DeviceFacts, measure: bool) -> Device {
     let adapter = AdapterChoice::Named(index.to_string());
+    let mut peaks = calibration::known(&(&facts).into());
     let opened = Gpu::open_blocking(&GpuOptions { adapter, ..GpuOptions::default() });
-    let error = match opened {
-        Ok(gpu) => {
-            facts.timestamp_period_ns = gpu.facts().timestamp_period_ns.filter(|_| facts.timestamps);
-            None
+    let opened = opened.map_err(anyhow::Error::from).and_then(|gpu| {
+        facts.timestamp_period_ns = gpu.facts().timestamp_period_ns.filter(|_| facts.timestamps);
+        if measure {
+            peaks = Some(calibration::measure(&gpu)?);
         }
-        Err(error) => Some(error.to_string()),
-    };
-    Device { index, facts, error }
+        Ok(())
+    });
+    Device { index, facts, peaks, error: opened.err().map(|error| format!("{error:#}")) }
 }
 
-fn write_device(Device { index, facts, error }: &Device, out: &mut impl Write) -> Result<()> {
+fn write_device(Device { index, facts, peaks, error }: &Device, out: &mut impl Write) -> Result<()> {
     let yes_no = |offered: bool| if offered { "yes" } else { "no" };
     writeln!(out, "{index}: {}", facts.name)?;
     writeln!(out, "{}", wrap(&format!("   back end    {} ({})", facts.backend, facts.driver), 15))?;
@@ -74,6 +89,14 @@ fn write_device(Device { index, facts, error }: &Device, out: &mut impl Write) -
     let (invocations, grid) =
         (limits.max_compute_invocations_per_workgroup, limits.max_compute_workgroups_per_dimension);
     writeln!(out, "   workgroups  memory: {shared}, invocations: {invocations}, grid: {grid} a dimension")?;
+    if let Some(Peaks { copy_gbps, f32_gflops }) = peaks {
+        writeln!(
+            out,
+            "   measured    copy: {} GB/s, f32: {} GFLOP/s",
+            rate(Some(*copy_gbps)),
+            rate(Some(*f32_gflops))
+        )?;
+    }
     if let Some(error) = error {
         writeln!(out, "{}", wrap(&format!("   cannot be opened: {error}"), 15))?;
     }

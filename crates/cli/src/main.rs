@@ -1,11 +1,16 @@
 //! The `torchlight` command.
 
+mod calibration;
 mod case;
-mod compare;
+mod compare_profiles;
 mod device;
 mod devices;
+mod export;
+mod golden;
 mod inspect;
+mod overhead;
 mod profile;
+mod profile_tables;
 mod program_file;
 mod run;
 mod synthetic;
@@ -39,8 +44,10 @@ enum Command {
     Profile(profile::ProfileArgs),
     /// Run case folders and compare every output and cache with its golden, the right value that lies in the folder.
     Verify(verify::VerifyArgs),
+    /// Compare two profiles: which kernels became faster or slower, beyond noise.
+    Compare(compare_profiles::CompareArgs),
     /// List the adapters of this machine with the features and limits that matter.
-    Devices,
+    Devices(devices::DevicesArgs),
 }
 
 /// How a command ended without an error.
@@ -61,7 +68,8 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(global, args, &mut out),
         Command::Profile(args) => profile::profile(global, args, &mut out),
         Command::Verify(args) => verify::verify(global, args, &mut out),
-        Command::Devices => devices::devices(global, &mut out),
+        Command::Compare(args) => compare_profiles::compare(global, args, &mut out),
+        Command::Devices(args) => devices::devices(global, args, &mut out),
     };
     let verdict = verdict.and_then(|verdict| Ok(out.flush().map(|()| verdict)?));
     match verdict {

@@ -10,7 +10,7 @@ use torchlight::{DType, HostTensor, Output, Profile, TimestampMode};
 
 use crate::Verdict;
 use crate::device::{GlobalArgs, Notices, TimestampArg, session_options};
-use crate::profile::write_kernels;
+use crate::profile_tables::write_kernels;
 use crate::synthetic::InputArgs;
 use crate::table::{Column, table, text};
 use crate::workload::Workload;

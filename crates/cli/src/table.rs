@@ -75,6 +75,18 @@ pub(crate) fn microseconds(ns: Option<f64>) -> String {
     ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ns / 1000.0))
 }
 
+/// A rate with three digits that matter, or a dash where nothing was measured.
+pub(crate) fn rate(rate: Option<f64>) -> String {
+    let Some(rate) = rate else { return "-".to_owned() };
+    let decimals = match rate {
+        100.0.. => 0,
+        10.0.. => 1,
+        1.0.. => 2,
+        _ => 3,
+    };
+    format!("{rate:.decimals$}")
+}
+
 /// A share as a percentage, or a dash.
 pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
@@ -115,6 +127,13 @@ mod tests {
         table.add_row(["long-name ".repeat(20), "7".into()]);
         let text = text(&table);
         assert!(text.lines().count() > 2 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn rates_have_three_digits() {
+        let rates = [4277.3, 24.25, 1.333, 0.0213].map(|value| rate(Some(value)));
+        assert_eq!(rates, ["4277", "24.2", "1.33", "0.021"]);
+        assert_eq!(rate(None), "-");
     }
 
     #[test]

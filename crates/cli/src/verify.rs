@@ -12,8 +12,8 @@ use torchlight::{DeviceFacts, Gpu, Input, Session};
 
 use crate::Verdict;
 use crate::case::{Case, CaseStep, CaseTensor};
-use crate::compare::{Difference, Tolerance, compare};
 use crate::device::{GlobalArgs, Notices, session_options, write_adapter};
+use crate::golden::{Difference, Tolerance, compare};
 use crate::table::{Column, counted, table, text, wrap};
 use crate::workload::build_session;
 

@@ -63,7 +63,7 @@ fn tsv_has_a_line_for_every_dispatch_and_every_field_on_it() {
         let text = run(&format!("profile {CASE} --tsv --repeat {repeats}")).passed();
         let mut lines = text.lines();
         let header: Vec<&str> = lines.next().unwrap().split('\t').collect();
-        assert_eq!(header.len(), 14, "{header:?}");
+        assert_eq!(header.len(), 20, "{header:?}");
         let field = |line: &[&str], name: &str| -> String {
             line[header.iter().position(|field| *field == name).unwrap_or_else(|| panic!("no {name}"))].to_owned()
         };

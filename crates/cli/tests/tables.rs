@@ -24,7 +24,8 @@ fn every_command_fits_80_columns() {
     }
     for case in SUPPORTED {
         lines.push(format!("run {case} --timestamps inside"));
-        lines.push(format!("profile {case}"));
+        lines.push(format!("profile {case} --detail --explain"));
+        lines.push(format!("profile {case} --overhead"));
     }
     lines.push("run add/model.pte --input 1=1e38,-1e38,1e30,1e-30,1e7,1e6,1e5,1e4".to_owned());
     lines.push("profile add --timestamps off".to_owned());
@@ -56,7 +57,7 @@ fn long_names_are_broken_and_not_lost() {
 #[test]
 fn help_names_every_command_and_option() {
     let help = run("--help").passed();
-    for command in ["inspect", "run", "profile", "verify", "devices"] {
+    for command in ["inspect", "run", "profile", "verify", "compare", "devices"] {
         assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{command}\n{help}");
         let text = run(&format!("{command} --help")).passed();
         assert!(text.contains(&format!("Usage: torchlight {command}")), "{text}");

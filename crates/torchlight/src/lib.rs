@@ -3,6 +3,14 @@
 //! The way of the data: bytes → [`Program`] → [`Graph`] → [`Plan`] → [`Session`] → outputs and a [`Profile`]. All but
 //! the session is plain data. See [`Session`] for an example.
 
+/// Opens a span for the rest of the scope, where the feature `tracing` is on.
+macro_rules! span {
+    ($name:literal) => {
+        #[cfg(feature = "tracing")]
+        let _span = tracing::debug_span!(target: "torchlight", $name).entered();
+    };
+}
+
 mod error;
 pub mod gpu;
 pub mod graph;
@@ -18,6 +26,8 @@ pub use gpu::{AdapterChoice, Gpu, GpuOptions, LimitsChoice};
 pub use graph::{Graph, GraphBuilder};
 pub use plan::{DeviceFacts, Plan, Route};
 pub use profile::{Profile, RunProfile, Sample, TimestampMode};
-pub use session::{Input, Output, Session, SessionOptions};
+#[cfg(not(target_arch = "wasm32"))]
+pub use session::calibrate;
+pub use session::{Input, Output, Session, SessionOptions, calibrate_async};
 pub use tensor::{DType, Dims, HostTensor, MAX_RANK, TensorView};
 pub use torchlight_pte::Program;

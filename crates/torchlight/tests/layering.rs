@@ -17,7 +17,7 @@ const MODULES: [(&str, &[&str]); 9] = [
     // Of the plan a profile knows the routes, and who the device is.
     ("profile", &["error", "plan::Route", "plan::DeviceFacts"]),
     ("gpu", &["error", "kernels", "plan", "profile"]),
-    ("session", &["error", "tensor", "graph", "kernels", "plan", "profile", "gpu"]),
+    ("session", &["error", "tensor", "graph", "kernels", "reference", "plan", "profile", "gpu"]),
 ];
 
 /// Modules of plain data and pure functions.
@@ -97,6 +97,11 @@ fn is_or_in(path: &str, other: &str) -> bool {
     path.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
+/// Whether nobody reads a file, for it is made from a schema.
+fn is_generated(file: &str) -> bool {
+    file.contains("/generated/")
+}
+
 /// The files below a folder of the workspace, with the path from that folder.
 fn files(folder: &str) -> Vec<(String, String)> {
     fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -143,8 +148,10 @@ fn files_can_be_read_at_once() {
     for folder in ["crates/pte", "crates/torchlight", "crates/cli"] {
         for (file, text) in files(folder) {
             let lines = text.lines().count();
-            let generated = file.starts_with("src/generated/");
-            assert!(lines < MOST_LINES || generated, "{folder}/{file} has {lines} lines, wanted under {MOST_LINES}");
+            assert!(
+                lines < MOST_LINES || is_generated(&file),
+                "{folder}/{file} has {lines} lines, wanted under {MOST_LINES}"
+            );
         }
     }
 }
@@ -154,8 +161,10 @@ fn every_file_says_what_it_is_for() {
     for folder in ["crates/pte", "crates/torchlight", "crates/cli"] {
         for (file, text) in files(folder) {
             let opening = if file.ends_with(".rs") { "//! " } else { "// " };
-            let generated = file.starts_with("src/generated/");
-            assert!(text.starts_with(opening) || generated, "{folder}/{file} does not begin with {opening:?}");
+            assert!(
+                text.starts_with(opening) || is_generated(&file),
+                "{folder}/{file} does not begin with {opening:?}"
+            );
         }
     }
 }

@@ -126,6 +126,7 @@ impl Engine {
         if !run.params.is_empty() {
             self.gpu.queue.write_buffer(&self.params, 0, run.params);
         }
+        span!("encode");
         let mut encoder = Encoder::new(self, queries.as_deref(), run.tap);
         encode(plan, run.grids, run.downloads, timestamps, &mut encoder);
         let submit_ns = encoder.submit_ns;
@@ -224,6 +225,7 @@ impl<'e> Encoder<'e> {
     }
 
     fn submit(&mut self) {
+        span!("submit");
         let clock = Clock::start();
         self.pass = None;
         let encoder = std::mem::replace(&mut self.encoder, new_encoder(&self.engine.gpu));

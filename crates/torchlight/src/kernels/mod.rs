@@ -5,6 +5,8 @@
 //! holds bindings, params and workgroup size against what this module says.
 
 pub mod binary;
+pub mod calibrate_copy;
+pub mod calibrate_fma;
 mod grid;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
@@ -104,7 +106,8 @@ pub fn all_variants() -> Vec<Variant> {
     let binary = [binary::Function::Add, binary::Function::Mul]
         .into_iter()
         .flat_map(|function| [binary::variant(function, true), binary::variant(function, false)]);
-    attention.chain([sdpa_softmax::variant()]).chain(binary).collect()
+    let single = [sdpa_softmax::variant(), calibrate_copy::variant(), calibrate_fma::variant()];
+    attention.chain(single).chain(binary).collect()
 }
 
 /// One step of attention over a cache: the sizes that its kernels share.

@@ -4,7 +4,8 @@ use bytemuck::Pod;
 
 use crate::graph::{IntArg, Live, SdpaWithKvCache, TensorId};
 use crate::kernels::{
-    AttentionProblem, Work, binary, sdpa_compute_attn_weights, sdpa_compute_out, sdpa_softmax, update_cache,
+    AttentionProblem, Work, binary, calibrate_copy, calibrate_fma, sdpa_compute_attn_weights, sdpa_compute_out,
+    sdpa_softmax, update_cache,
 };
 use crate::tensor::Dims;
 
@@ -64,6 +65,10 @@ pub enum Launch {
     SdpaSoftmax(Attention),
     /// Weights times values.
     SdpaComputeOut(Attention),
+    /// A copy of fixed size, to measure a device.
+    CalibrateCopy(calibrate_copy::Params),
+    /// Multiply-adds of fixed number, to measure a device.
+    CalibrateFma(calibrate_fma::Params),
     /// A sum or product.
     Binary {
         /// First input.
@@ -107,11 +112,29 @@ impl Launch {
                 write(slot, &sdpa_compute_out::params(&problem));
                 sdpa_compute_out::workgroups(&problem)
             }
+            Self::CalibrateCopy(_) | Self::CalibrateFma(_) => self.resolve_fixed(slot),
             Self::Binary { a, b, out, alpha, dense, .. } => {
                 let shapes = binary::Shapes { a: live.dims(*a), b: live.dims(*b), out: live.dims(*out) };
                 write(slot, &binary::params(&shapes, *dense, *alpha));
                 binary::workgroups(&shapes, *dense)
             }
+        }
+    }
+}
+
+impl Launch {
+    /// [`Self::resolve`] for launches that depend on no live shape; the others have no workgroups here.
+    pub(crate) fn resolve_fixed(&self, slot: &mut [u8]) -> u64 {
+        match self {
+            Self::CalibrateCopy(params) => {
+                write(slot, params);
+                calibrate_copy::workgroups(*params)
+            }
+            Self::CalibrateFma(params) => {
+                write(slot, params);
+                calibrate_fma::workgroups(*params)
+            }
+            _ => 0,
         }
     }
 }
@@ -139,6 +162,16 @@ impl Launch {
                     work: update_cache::work(rows),
                 }
             }
+            Self::CalibrateCopy(params) => Described {
+                shape: format!("[{}]", params.lanes),
+                context_len: None,
+                work: calibrate_copy::work(*params),
+            },
+            Self::CalibrateFma(params) => Described {
+                shape: format!("[{}]", params.invocations),
+                context_len: None,
+                work: calibrate_fma::work(*params),
+            },
             Self::SdpaComputeAttnWeights(attention) => attention.describe(live, sdpa_compute_attn_weights::work),
             Self::SdpaSoftmax(attention) => attention.describe(live, sdpa_softmax::work),
             Self::SdpaComputeOut(attention) => attention.describe(live, sdpa_compute_out::work),

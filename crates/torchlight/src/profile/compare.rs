@@ -5,10 +5,14 @@
 //! (the percentile interval). A key changed where the interval does not hold 1, and where the change is more than the
 //! clock and the method can tell. The random numbers are seeded: the same profiles compare the same.
 //!
-//! Three things the interval does not know. It sees the noise within the two sessions, and not how far a device drifts from
-//! one session to the next: the least change that counts, [`CompareOptions::resolution`], stands for that. It is each key's
-//! own: of many keys that did not change, up to one in 20 may seem to. And it asks what the kernels took, not why:
-//! within a context bucket, profiles of different workloads differ in what their kernels had to do.
+//! Three things the interval does not know.
+//!
+//! - It sees the noise within the two profiles, as if each duration were independent of the one before, and not what
+//!   became of the machine between them: its clocks, its heat, other work on it. The least change that counts,
+//!   [`CompareOptions::resolution`], is a floor and no measure of that: two profiles of the same program are.
+//! - It is each key's own: of many keys that did not change, about one in 20 seems to.
+//! - It asks what the kernels took, not why: within a context bucket, profiles of different workloads differ in what their
+//!   kernels had to do.
 
 mod bootstrap;
 
@@ -66,9 +70,9 @@ pub enum CompareError {
     /// Their timestamps mean different things.
     #[error("timestamps were taken in different modes, {before} and {after}: their durations are not comparable")]
     Modes {
-        /// The mode of the first run.
+        /// The mode of the first.
         before: TimestampMode,
-        /// The mode of another.
+        /// The mode of the second, or of a run in between.
         after: TimestampMode,
     },
 }
@@ -92,8 +96,6 @@ pub enum Note {
         /// Driver of the second.
         after: String,
     },
-    /// A profile keeps no runs, which would say how timestamps were taken.
-    UnknownMode,
 }
 
 impl fmt::Display for Note {
@@ -101,7 +103,6 @@ impl fmt::Display for Note {
         match self {
             Self::DifferentAdapters { before, after } => write!(f, "different adapters: {before}, and {after}"),
             Self::DifferentDrivers { before, after } => write!(f, "different drivers: {before}, and {after}"),
-            Self::UnknownMode => f.write_str("a profile does not say how its timestamps were taken"),
         }
     }
 }
@@ -148,7 +149,7 @@ pub struct Side {
     pub counted: u64,
     /// Durations of them that the profile keeps: the median and the interval are made of these.
     pub durations: usize,
-    /// The median in ns, where there is one.
+    /// The median in ns, where there is one: the mean of the two in the middle of an even number.
     pub median_ns: Option<f64>,
 }
 
@@ -212,8 +213,8 @@ pub struct Comparison {
     pub before: Adapter,
     /// The device of the second.
     pub after: Adapter,
-    /// Where timestamps were taken, as far as the profiles say.
-    pub mode: Option<TimestampMode>,
+    /// Where timestamps were taken.
+    pub mode: TimestampMode,
     /// What to know before believing it.
     pub notes: Vec<Note>,
     /// The share of resampled ratios that every interval holds.
@@ -248,10 +249,7 @@ impl Comparison {
 /// noted. [`CompareError::Modes`] for timestamps of different modes.
 pub fn compare(before: &Profile, after: &Profile, options: &CompareOptions) -> Result<Comparison, CompareError> {
     let mode = common_mode(before, after)?;
-    let mut notes = adapter_notes(&before.adapter, &after.adapter, options)?;
-    if before.runs.is_empty() || after.runs.is_empty() {
-        notes.push(Note::UnknownMode);
-    }
+    let notes = adapter_notes(&before.adapter, &after.adapter, options)?;
     let clock_step_ns = clock_step_ns(before, after);
     let mut comparer = Comparer {
         options,
@@ -282,13 +280,12 @@ pub fn compare(before: &Profile, after: &Profile, options: &CompareOptions) -> R
     })
 }
 
-/// The one mode of all runs, where there is a run.
-fn common_mode(before: &Profile, after: &Profile) -> Result<Option<TimestampMode>, CompareError> {
-    let mut modes = before.runs.iter().chain(&after.runs).map(|run| run.mode);
-    let Some(first) = modes.next() else { return Ok(None) };
-    match modes.find(|&mode| mode != first) {
-        Some(other) => Err(CompareError::Modes { before: first, after: other }),
-        None => Ok(Some(first)),
+/// The one mode of both profiles, and of each run.
+fn common_mode(before: &Profile, after: &Profile) -> Result<TimestampMode, CompareError> {
+    let runs = before.runs.iter().chain(&after.runs).map(|run| run.mode);
+    match [after.mode].into_iter().chain(runs).find(|&mode| mode != before.mode) {
+        Some(after) => Err(CompareError::Modes { before: before.mode, after }),
+        None => Ok(before.mode),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What kernels cost: samples from GPU timestamps, judged and summed up, as plain data.
 
 mod compare;
+pub mod export;
 mod quality;
 mod sample;
 mod statistics;
@@ -15,5 +16,5 @@ pub use compare::{
 pub use quality::{Judged, Quality, Quantum, judge};
 pub use sample::{DeviceClock, HostTimes, RunProfile, Sample, TickPair, Timed, TimestampMode, samples};
 pub use statistics::{Durations, Key, RESERVOIR_CAPACITY};
-pub use summary::{Adapter, KernelSummary, KeyStatistics, Profile};
+pub use summary::{Adapter, KernelSummary, KeyStatistics, Peaks, Profile};
 pub use switch::{TIMESTAMP_QUERY_VARIABLE, parse_switch};

@@ -28,6 +28,15 @@ impl From<&DeviceFacts> for Adapter {
     }
 }
 
+/// What a device was measured to do: the ceilings that kernels are held against.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Peaks {
+    /// Bytes read and written by a large copy, in GB/s.
+    pub copy_gbps: f64,
+    /// Multiply-adds on registers, in GFLOP/s; a multiply-add is two operations.
+    pub f32_gflops: f64,
+}
+
 /// The statistics of a key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeyStatistics {
@@ -44,6 +53,8 @@ pub struct KeyStatistics {
 pub struct Profile {
     /// The device.
     pub adapter: Adapter,
+    /// What the device was measured to do, where that is known.
+    pub peaks: Option<Peaks>,
     /// Where the timestamps of the latest timed run were taken; off where none was.
     pub mode: TimestampMode,
     /// How often the caller ran each step before, without timestamps.
@@ -127,7 +138,15 @@ impl Profile {
             kept.push(run.clone());
         }
         let statistics = by_key.into_iter().map(|(key, durations)| KeyStatistics { key, durations }).collect();
-        Self { adapter: self.adapter.clone(), mode, warmup: self.warmup, runs: kept, statistics, ..Self::default() }
+        Self {
+            adapter: self.adapter.clone(),
+            mode,
+            peaks: self.peaks,
+            warmup: self.warmup,
+            runs: kept,
+            statistics,
+            ..Self::default()
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! `t < context_len`; elements that no row may see are NaN, so that a read of one shows.
 
 pub mod binary;
+pub mod calibrate_copy;
+pub mod calibrate_fma;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
 pub mod sdpa_softmax;

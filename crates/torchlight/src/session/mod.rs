@@ -1,10 +1,14 @@
 //! A method of a program on a device: built once, run step by step.
 
+mod calibrate;
 mod inputs;
 mod options;
 mod outputs;
 mod profiler;
 
+#[cfg(not(target_arch = "wasm32"))]
+pub use calibrate::calibrate;
+pub use calibrate::calibrate_async;
 pub use inputs::Input;
 pub use options::SessionOptions;
 pub use outputs::Output;
@@ -121,6 +125,7 @@ impl Session {
     /// [`Error::Gpu`] where the device failed.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn run(&mut self, inputs: &[Input<'_>]) -> Result<Vec<Output>> {
+        span!("run");
         let run = self.start(inputs, None)?;
         self.wait(run)
     }
@@ -209,9 +214,28 @@ impl Session {
         &self.graph
     }
 
-    /// Checks inputs, infers shapes, fills params and submits. Nothing is written before all of that is known.
+    /// Prepares a run and submits it.
     fn start(&mut self, inputs: &[Input<'_>], tap: Option<&mut Vec<Command>>) -> Result<Started> {
         let begun_ns = self.clock.now_ns();
+        self.prepare(inputs)?;
+        let prepare_ns = self.clock.now_ns() - begun_ns;
+        let run = Run {
+            params: &self.params,
+            grids: &self.grids,
+            downloads: &self.downloads,
+            timestamps: self.timestamps,
+            tap,
+        };
+        let Submitted { pending, stamps, encode_ns, submit_ns } = self.engine.submit(&self.plan, run)?;
+        let host = HostTimes { prepare_ns, encode_ns, submit_ns, ..HostTimes::default() };
+        let facts = RunFacts { mode: self.timestamps, start_ns: begun_ns, host };
+        self.profiler.submitted(facts, stamps, || profiler::describe(&self.plan, &self.graph, &self.live, &self.grids));
+        Ok(Started { pending, begun_ns })
+    }
+
+    /// Checks inputs, infers shapes, fills params, and only then uploads.
+    fn prepare(&mut self, inputs: &[Input<'_>]) -> Result<()> {
+        span!("prepare");
         let known = &mut self.inputs;
         known.accept(&self.graph, inputs)?;
         for (input, dims) in self.graph.inputs.iter().zip(known.dims()) {
@@ -226,19 +250,7 @@ impl Session {
         }
         self.plan_downloads(inputs);
         self.inputs.commit();
-        let prepare_ns = self.clock.now_ns() - begun_ns;
-        let run = Run {
-            params: &self.params,
-            grids: &self.grids,
-            downloads: &self.downloads,
-            timestamps: self.timestamps,
-            tap,
-        };
-        let Submitted { pending, stamps, encode_ns, submit_ns } = self.engine.submit(&self.plan, run)?;
-        let host = HostTimes { prepare_ns, encode_ns, submit_ns, ..HostTimes::default() };
-        let facts = RunFacts { mode: self.timestamps, start_ns: begun_ns, host };
-        self.profiler.submitted(facts, stamps, || profiler::describe(&self.plan, &self.graph, &self.live, &self.grids));
-        Ok(Started { pending, begun_ns })
+        Ok(())
     }
 
     /// Params and grid of every dispatch, from live shapes.
@@ -278,7 +290,10 @@ impl Session {
 
     #[cfg(not(target_arch = "wasm32"))]
     fn wait(&mut self, Started { pending, begun_ns }: Started) -> Result<Vec<Output>> {
-        pending.wait()?;
+        {
+            span!("wait");
+            pending.wait()?;
+        }
         let arrived_ns = self.clock.now_ns();
         let bytes = pollster::block_on(pending.bytes())?;
         self.finish(begun_ns, arrived_ns, &bytes)

@@ -96,6 +96,7 @@ impl Profiler {
         Ok(Profile {
             adapter: self.adapter.clone(),
             mode: std::mem::take(&mut self.mode),
+            peaks: None,
             warmup: 0,
             runs: std::mem::take(&mut self.kept).into(),
             dropped_runs: std::mem::take(&mut self.dropped_runs),
@@ -156,4 +157,45 @@ pub(super) fn describe(plan: &Plan, graph: &Graph<'_>, live: &Live, grids: &[Gri
         }
     };
     plan.dispatches().zip(grids).enumerate().map(timed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::RESERVOIR_CAPACITY;
+
+    fn timed() -> Timed {
+        Timed {
+            dispatch: 0,
+            kernel: "k".into(),
+            route: None,
+            operator: "add".into(),
+            node: 0,
+            instruction: 0,
+            shape: "[4]".into(),
+            context_len: None,
+            workgroups: [1, 1],
+            workgroup_size: 64,
+            bytes: 48,
+            flops: 4,
+        }
+    }
+
+    #[test]
+    fn a_hundred_thousand_unread_runs_stay_bounded_and_counted() {
+        let mut profiler = Profiler::new(&DeviceFacts::webgpu_defaults(), 1000);
+        let facts = RunFacts { mode: TimestampMode::Pass, start_ns: 0.0, host: HostTimes::default() };
+        for run in 0..100_000u64 {
+            let begin = 1 + run * 1000;
+            let stamps =
+                [TickPair { begin, end: begin + 100 + run % 7 }, TickPair { begin: begin + 200, end: begin + 333 }];
+            profiler.keep(run, facts, vec![timed(); 2], &stamps);
+        }
+        assert_eq!((profiler.kept.len(), profiler.kept_samples), (500, 1000));
+        let profile = profiler.take().unwrap();
+        assert_eq!((profile.runs.len(), profile.dropped_runs, profile.runs[0].run), (500, 99_500, 99_500));
+        let durations = &profile.statistics[0].durations;
+        assert_eq!((durations.dispatches, durations.reservoir.len()), (200_000, RESERVOIR_CAPACITY));
+        assert!(profiler.take().unwrap().statistics.is_empty(), "taken twice");
+    }
 }

@@ -1,16 +1,19 @@
-use super::super::testing::{run, sample};
-use super::super::{DeviceClock, KeyStatistics};
+//! Comparisons of profiles made by hand, with seeded noise.
+
 use super::bootstrap::normal;
 use super::*;
+use crate::profile::testing::{run, sample};
+use crate::profile::{DeviceClock, KeyStatistics};
 
-/// A profile of one run, which says the mode and the clock, and of these durations a kernel, in ns.
+/// A profile of one run, which says the clock, and of these durations a kernel, in ns.
 fn profile(kernels: &[(&str, Vec<f64>)]) -> Profile {
     let statistics = kernels.iter().map(|(kernel, values)| {
         let mut durations = Durations::default();
         values.iter().for_each(|&value| durations.add(&sample(kernel, Some(value))));
         KeyStatistics { key: Key::of(&sample(kernel, None)), durations }
     });
-    Profile { runs: vec![run(Vec::new())], statistics: statistics.collect(), ..Profile::default() }
+    let run = run(Vec::new());
+    Profile { mode: run.mode, runs: vec![run], statistics: statistics.collect(), ..Profile::default() }
 }
 
 /// Durations about a median with 5 % of noise, and now and then a long one, as where something else ran.
@@ -111,7 +114,7 @@ fn keys_of_one_side_stand_apart() {
     let disjoint = compared(&profile(&[("a", noisy(10.0, 20, 1))]), &after);
     assert_eq!((disjoint.keys.len(), disjoint.total), (0, None));
     let empty = compared(&Profile::default(), &Profile::default());
-    assert_eq!((empty.keys.len(), empty.total, empty.notes), (0, None, vec![Note::UnknownMode]));
+    assert_eq!((empty.keys.len(), empty.total, empty.clock_step_ns), (0, None, None));
 }
 
 #[test]
@@ -136,12 +139,18 @@ fn different_devices_and_modes_are_refused() {
         assert_eq!(notes[0].to_string(), format!("different adapters: {wanted}"));
     }
 
-    let mut after = before.clone();
-    after.runs[0].mode = TimestampMode::Inside;
-    let error = compare(&before, &after, &allowed).unwrap_err();
-    assert_eq!(error, CompareError::Modes { before: TimestampMode::Pass, after: TimestampMode::Inside });
-    after.runs.clear();
-    assert_eq!(compared(&before, &after).notes, [Note::UnknownMode]);
+    let of_mode = |mode, run_mode| {
+        let mut profile = Profile { mode, ..before.clone() };
+        profile.runs[0].mode = run_mode;
+        profile
+    };
+    use TimestampMode::{Inside, Pass};
+    for mixed in [of_mode(Inside, Inside), of_mode(Pass, Inside)] {
+        let error = compare(&before, &mixed, &allowed).unwrap_err();
+        assert_eq!(error, CompareError::Modes { before: Pass, after: Inside });
+    }
+    let inside = of_mode(Inside, Inside);
+    assert_eq!(compared(&inside, &inside).mode, Inside);
 }
 
 #[test]

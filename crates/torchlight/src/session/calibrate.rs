@@ -1,0 +1,182 @@
+//! What a device was measured to do: the ceilings that kernels are held against.
+
+use crate::error::{Error, Result};
+use crate::gpu::{Clock, Download, Engine, Gpu, Run, Submitted};
+use crate::kernels::{Grid, Variant, Work, calibrate_copy, calibrate_fma};
+use crate::plan::{BufferId, BufferPlan, Dispatch, Launch, PARAMS_SLOT_BYTES, Plan, Role, Step, VariantId};
+use crate::profile::{Peaks, TimestampMode};
+
+/// The most bytes that the copy reads: several times any cache.
+const COPY_BYTES: u64 = 1 << 30;
+/// The same for a software adapter, whose memory is slow and whose caches are small.
+const COPY_BYTES_CPU: u64 = 1 << 26;
+/// Runs of each kernel. The fastest counts: what disturbs a run only makes it slower.
+const RUNS: usize = 20;
+
+/// A kernel with fixed work.
+struct Probe {
+    variant: Variant,
+    launch: Launch,
+    buffer_bytes: u64,
+    work: Work,
+}
+
+/// Measures a device. It takes a second or so, and as much memory as the largest binding twice, at most 2 GiB.
+///
+/// Times are GPU timestamps at begin and end of a pass where the device has them, else the host's clock around a run.
+///
+/// # Errors
+/// [`Error::Gpu`] where the device failed.
+#[cfg(not(target_arch = "wasm32"))]
+pub fn calibrate(gpu: &Gpu) -> Result<Peaks> {
+    pollster::block_on(calibrate_async(gpu))
+}
+
+/// [`calibrate()`] for executors and browsers.
+///
+/// # Errors
+/// As [`calibrate()`].
+pub async fn calibrate_async(gpu: &Gpu) -> Result<Peaks> {
+    let copy = copy_probe(gpu);
+    let copy_ns = fastest_ns(gpu, &copy).await?;
+    let fma = fma_probe(gpu);
+    let fma_ns = fastest_ns(gpu, &fma).await?;
+    Ok(Peaks { copy_gbps: copy.work.bytes as f64 / copy_ns, f32_gflops: fma.work.flops as f64 / fma_ns })
+}
+
+fn copy_probe(gpu: &Gpu) -> Probe {
+    let limits = &gpu.facts().limits;
+    let most = if gpu.facts().is_cpu { COPY_BYTES_CPU } else { COPY_BYTES };
+    let bytes = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size).min(most) / 16 * 16;
+    let params = calibrate_copy::Params { lanes: (bytes / 16) as u32 };
+    Probe {
+        variant: calibrate_copy::variant(),
+        launch: Launch::CalibrateCopy(params),
+        buffer_bytes: bytes,
+        work: calibrate_copy::work(params),
+    }
+}
+
+fn fma_probe(gpu: &Gpu) -> Probe {
+    // About a millisecond on a fast GPU; a CPU gets a hundredth of it.
+    let (iterations, invocations) = if gpu.facts().is_cpu { (256, 1 << 14) } else { (1024, 1 << 19) };
+    let params = calibrate_fma::Params { iterations, invocations };
+    Probe {
+        variant: calibrate_fma::variant(),
+        launch: Launch::CalibrateFma(params),
+        buffer_bytes: 16 * u64::from(invocations),
+        work: calibrate_fma::work(params),
+    }
+}
+
+/// A plan of one dispatch.
+fn plan(probe: &Probe, max_workgroups_per_dimension: u32) -> Plan {
+    let bindings = probe.variant.kernel.bindings.len() as u32;
+    let dispatch = Dispatch {
+        variant: VariantId(0),
+        buffers: (0..bindings).map(BufferId).collect(),
+        node: 0,
+        route: None,
+        launch: probe.launch,
+        max_workgroups: 0,
+    };
+    Plan {
+        variants: vec![probe.variant.clone()],
+        buffers: vec![BufferPlan { size_bytes: probe.buffer_bytes, role: Role::Shared }; bindings as usize],
+        tensor_buffers: Vec::new(),
+        steps: vec![Step::Dispatch(dispatch)],
+        max_workgroups_per_dimension,
+    }
+}
+
+/// Nanoseconds of the fastest of some runs.
+async fn fastest_ns(gpu: &Gpu, probe: &Probe) -> Result<f64> {
+    let facts = gpu.facts();
+    let plan = plan(probe, facts.limits.max_compute_workgroups_per_dimension);
+    let mut engine = Engine::new(gpu, &plan, 16).await?;
+    let mut params = [0; PARAMS_SLOT_BYTES as usize];
+    let workgroups = probe.launch.resolve_fixed(&mut params);
+    let grid = Grid::fold(workgroups, plan.max_workgroups_per_dimension)
+        .ok_or_else(|| Error::Gpu(format!("{workgroups} workgroups cannot be launched")))?;
+    let timestamps = if facts.timestamps { TimestampMode::Pass } else { TimestampMode::Off };
+    // A download of a few bytes makes the host wait for the run.
+    let downloads = [Download { output: 0, buffer: BufferId(0), size_bytes: 16, offset_bytes: 0 }];
+    let mut fastest = f64::INFINITY;
+    for run in 0..RUNS {
+        let clock = Clock::start();
+        let run_now = Run { params: &params, grids: &[grid], downloads: &downloads, timestamps, tap: None };
+        let Submitted { pending, stamps, .. } = engine.submit(&plan, run_now)?;
+        pending.bytes().await?;
+        let host_ns = clock.now_ns();
+        engine.poll()?;
+        let stamped = match stamps.and_then(|mut stamps| stamps.take_ready()) {
+            Some(pairs) => pairs?.first().filter(|pair| pair.begin < pair.end).map(|pair| pair.end - pair.begin),
+            None => None,
+        };
+        let period_ns = facts.timestamp_period_ns.unwrap_or(1.0);
+        // The first runs pay for compilation, and for pages that nobody touched before.
+        if run > 0 {
+            fastest = fastest.min(stamped.map_or(host_ns, |ticks| ticks as f64 * period_ns));
+        }
+    }
+    Ok(fastest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::GpuOptions;
+    use crate::reference;
+
+    /// What a probe leaves in its last buffer, which begins as `source` does in its first.
+    fn result(probe: &Probe, source: &[f32]) -> Vec<f32> {
+        let gpu = Gpu::open_blocking(&GpuOptions::default()).unwrap();
+        let plan = plan(probe, 65535);
+        let mut engine = pollster::block_on(Engine::new(&gpu, &plan, probe.buffer_bytes)).unwrap();
+        engine.upload(BufferId(0), bytemuck::cast_slice(source));
+        let mut params = [0; PARAMS_SLOT_BYTES as usize];
+        let grid = Grid::fold(probe.launch.resolve_fixed(&mut params), 65535).unwrap();
+        let last = BufferId(plan.buffers.len() as u32 - 1);
+        let downloads = [Download { output: 0, buffer: last, size_bytes: probe.buffer_bytes, offset_bytes: 0 }];
+        let (grids, timestamps) = ([grid], TimestampMode::Off);
+        let run = Run { params: &params, grids: &grids, downloads: &downloads, timestamps, tap: None };
+        let pending = engine.submit(&plan, run).unwrap().pending;
+        bytemuck::pod_collect_to_vec(&pollster::block_on(pending.bytes()).unwrap())
+    }
+
+    #[test]
+    fn the_copy_copies_every_lane_and_no_more() {
+        let source: Vec<f32> = (0..301 * 4).map(|i| i as f32).collect();
+        let params = calibrate_copy::Params { lanes: 300 };
+        let probe = Probe {
+            variant: calibrate_copy::variant(),
+            launch: Launch::CalibrateCopy(params),
+            buffer_bytes: 301 * 16,
+            work: calibrate_copy::work(params),
+        };
+        let got = result(&probe, &source);
+        assert_eq!(got[..1200], reference::calibrate_copy::reference(&source)[..1200]);
+        assert_eq!(got[1200..], [0.0; 4]);
+    }
+
+    #[test]
+    fn the_multiply_adds_are_all_done() {
+        for iterations in [0, 1, 7, 100] {
+            let params = calibrate_fma::Params { iterations, invocations: 300 };
+            let probe = Probe {
+                variant: calibrate_fma::variant(),
+                launch: Launch::CalibrateFma(params),
+                buffer_bytes: 300 * 16,
+                work: calibrate_fma::work(params),
+            };
+            let got = result(&probe, &[]);
+            for (invocation, lane) in got.chunks(4).enumerate() {
+                let wanted = reference::calibrate_fma::reference(iterations, invocation as u32);
+                for (got, wanted) in lane.iter().zip(wanted) {
+                    let error = (f64::from(*got) - wanted).abs();
+                    assert!(error <= 1e-5 * wanted.abs(), "{iterations} turns, {invocation}: {got}, wanted {wanted}");
+                }
+            }
+        }
+    }
+}
