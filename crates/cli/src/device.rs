@@ -66,11 +66,13 @@ impl GlobalArgs {
 
 /// Session options: the command line's wish, else the environment's.
 pub(crate) fn session_options(wanted: Option<TimestampArg>) -> Result<SessionOptions> {
-    Ok(match wanted {
+    let options = match wanted {
         // The variable is not even read where the command line decides: its value cannot be an error then.
         Some(mode) => SessionOptions { timestamps: mode.into(), ..SessionOptions::default() },
         None => SessionOptions::from_env()?,
-    })
+    };
+    // About 1 GB of samples at most; what is beyond that stays in the statistics.
+    Ok(SessionOptions { profile_samples: 4 << 20, ..options })
 }
 
 /// Says on which adapter something ran.

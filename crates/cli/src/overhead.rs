@@ -48,7 +48,7 @@ pub(crate) fn measure(workload: &mut Workload, warmup: u32, repeat: u32) -> Resu
                 let start = Instant::now();
                 workload.run(step)?;
                 let wall_ns = start.elapsed().as_nanos() as f64;
-                let profile = workload.take_profile(step)?;
+                let profile = workload.take_profile()?;
                 if round >= warmup {
                     seen.wall.push(wall_ns);
                     seen.sum.extend(profile.runs.iter().filter_map(torchlight::RunProfile::sum_ns));

@@ -167,7 +167,6 @@ fn measure(workload: &mut Workload, args: &ProfileArgs, mode: TimestampMode) -> 
     let rounds = u64::from(args.warmup) + u64::from(args.repeat);
     // Hidden where stderr is no terminal.
     let progress = ProgressBar::new(rounds * workload.len() as u64);
-    let mut profile = Profile { warmup: args.warmup, ..Profile::default() };
     for round in 0..rounds {
         let measured = round >= u64::from(args.warmup);
         for session in workload.sessions() {
@@ -176,10 +175,9 @@ fn measure(workload: &mut Workload, args: &ProfileArgs, mode: TimestampMode) -> 
         }
         for step in 0..workload.len() {
             workload.run(step)?;
-            profile.merge(workload.take_profile(step)?);
             progress.inc(1);
         }
     }
     progress.finish_and_clear();
-    Ok(profile)
+    Ok(Profile { warmup: args.warmup, ..workload.take_profile()? })
 }

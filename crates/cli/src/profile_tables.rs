@@ -75,6 +75,10 @@ pub(crate) fn write_kernels(profile: &Profile, out: &mut impl Write) -> Result<(
     };
     writeln!(out, "\ntimestamps {method}")?;
     write_adapter(&profile.adapter, out)?;
+    if profile.dropped_runs > 0 {
+        let runs = counted(profile.dropped_runs as usize, "early run", "early runs");
+        writeln!(out, "{runs} beyond what is kept: in the figures by kernel, not in those by step")?;
+    }
     write_flags(&kernels, out)
 }
 

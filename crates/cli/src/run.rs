@@ -75,10 +75,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &RunArgs, out: &mut impl Write) -> 
             }
             report.outputs.push(row(step, name, output));
         }
-        if workload.session_of(step).timestamps() != TimestampMode::Off {
-            report.profile.get_or_insert_default().merge(workload.take_profile(step)?);
-        }
     }
+    let profile = workload.take_profile()?;
+    report.profile = (profile.mode != TimestampMode::Off).then_some(profile);
     if global.json {
         serde_json::to_writer_pretty(&mut *out, &report)?;
         writeln!(out)?;

@@ -92,14 +92,16 @@ impl Workload {
     pub(crate) fn run(&mut self, step: usize) -> Result<Vec<Output>> {
         let Step { session, inputs, .. } = &self.steps[step];
         let inputs: Vec<Input<'_>> = inputs.iter().map(Input::from).collect();
-        self.sessions[*session].1.run(&inputs).with_context(|| format!("step {step}"))
+        let session = &mut self.sessions[*session].1;
+        session.set_step(step as u64);
+        session.run(&inputs).with_context(|| format!("step {step}"))
     }
 
-    /// Takes the profile of a step that just ran, under the step's number.
-    pub(crate) fn take_profile(&mut self, step: usize) -> Result<Profile> {
-        let mut profile = self.session_of(step).take_profile()?;
-        for run in &mut profile.runs {
-            run.step = step as u64;
+    /// Takes the profiles of all sessions together.
+    pub(crate) fn take_profile(&mut self) -> Result<Profile> {
+        let mut profile = Profile::default();
+        for session in self.sessions() {
+            profile.merge(session.take_profile()?);
         }
         Ok(profile)
     }

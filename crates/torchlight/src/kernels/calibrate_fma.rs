@@ -4,8 +4,8 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{Access, Kernel, Variant, Work};
 
-/// Multiply-adds of an invocation in one iteration: eight chains of four lanes.
-const FMAS: u64 = 8 * 4;
+/// Multiply-adds of an invocation in one iteration: eight steps of eight chains of four lanes.
+const FMAS: u64 = 8 * 8 * 4;
 
 /// The kernel.
 pub static KERNEL: Kernel = Kernel {
@@ -47,8 +47,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_is_sixty_four_operations() {
+    fn a_turn_is_512_operations() {
         let params = Params { iterations: 10, invocations: 3 };
-        assert_eq!(work(params), Work { bytes: 48, flops: 64 * 10 * 3 });
+        assert_eq!(work(params), Work { bytes: 48, flops: 512 * 10 * 3 });
     }
 }

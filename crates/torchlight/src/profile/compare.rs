@@ -35,6 +35,9 @@ pub struct CompareOptions {
     /// The fewest durations of a key, on either side, from which an interval is made.
     pub min_durations: usize,
     /// The least relative change that counts, whatever the interval: 0.01 is 1 %.
+    ///
+    /// The default is 5 %. Profiles of one program, taken one after the other on an NVIDIA H200, differed by up to 6 %
+    /// in kernels of 5 µs.
     pub resolution: f64,
     /// Where the random numbers start.
     pub seed: u64,
@@ -48,7 +51,7 @@ impl Default for CompareOptions {
             resamples: 2000,
             confidence: 0.95,
             min_durations: 8,
-            resolution: 0.01,
+            resolution: 0.05,
             seed: 1,
             allow_different_adapters: false,
         }

@@ -186,6 +186,11 @@ impl Session {
         self.profiler.take()
     }
 
+    /// Gives the runs that follow a number of the caller's, as the step of a case: profiles carry it.
+    pub fn set_step(&mut self, step: u64) {
+        self.profiler.set_step(step);
+    }
+
     /// Turns timestamps on or off for the runs that follow.
     ///
     /// Where the device does not offer the mode, the next best is used and [`Session::notice`] says so.

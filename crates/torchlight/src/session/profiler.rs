@@ -23,6 +23,7 @@ pub(super) struct RunFacts {
 #[derive(Debug)]
 struct UnderWay {
     run: u64,
+    step: u64,
     facts: RunFacts,
     timed: Vec<Timed>,
     stamps: Stamps,
@@ -35,6 +36,7 @@ pub(super) struct Profiler {
     period_ns: f64,
     quantum: Quantum,
     mode: TimestampMode,
+    step: Option<u64>,
     runs: u64,
     under_way: VecDeque<UnderWay>,
     kept: VecDeque<RunProfile>,
@@ -53,6 +55,7 @@ impl Profiler {
             period_ns: facts.timestamp_period_ns.unwrap_or(1.0),
             quantum: Quantum::default(),
             mode: TimestampMode::Off,
+            step: None,
             runs: 0,
             under_way: VecDeque::new(),
             kept: VecDeque::new(),
@@ -64,11 +67,22 @@ impl Profiler {
         }
     }
 
+    /// Numbers what the runs that follow belong to.
+    pub(super) fn set_step(&mut self, step: u64) {
+        self.step = Some(step);
+    }
+
     /// Notes a run that was submitted. `describe` is asked only where it is timed.
     pub(super) fn submitted(&mut self, facts: RunFacts, stamps: Option<Stamps>, describe: impl FnOnce() -> Vec<Timed>) {
         match stamps {
             Some(stamps) => {
-                self.under_way.push_back(UnderWay { run: self.runs, facts, timed: describe(), stamps });
+                self.under_way.push_back(UnderWay {
+                    run: self.runs,
+                    step: self.step.unwrap_or(self.runs),
+                    facts,
+                    timed: describe(),
+                    stamps,
+                });
             }
             None if facts.mode != TimestampMode::Off => self.untimed_runs += 1,
             None => {}
@@ -110,13 +124,13 @@ impl Profiler {
         while let Some(first) = self.under_way.front_mut() {
             let Some(stamps) = first.stamps.take_ready() else { break };
             // Read or failed, it is under way no longer: its place of the ring is free.
-            let Some(UnderWay { run, facts, timed, .. }) = self.under_way.pop_front() else { break };
-            self.keep(run, facts, timed, &stamps?);
+            let Some(UnderWay { run, step, facts, timed, .. }) = self.under_way.pop_front() else { break };
+            self.keep((run, step), facts, timed, &stamps?);
         }
         Ok(())
     }
 
-    fn keep(&mut self, run: u64, facts: RunFacts, timed: Vec<Timed>, stamps: &[TickPair]) {
+    fn keep(&mut self, (run, step): (u64, u64), facts: RunFacts, timed: Vec<Timed>, stamps: &[TickPair]) {
         self.quantum.learn(stamps);
         let clock = DeviceClock { period_ns: self.period_ns, quantum_ticks: self.quantum.ticks() };
         let samples = samples(timed, stamps, clock);
@@ -126,7 +140,7 @@ impl Profiler {
         let RunFacts { mode, start_ns, host } = facts;
         self.mode = mode;
         self.kept_samples += samples.len();
-        self.kept.push_back(RunProfile { run, step: run, mode, clock, start_ns, host, samples });
+        self.kept.push_back(RunProfile { run, step, mode, clock, start_ns, host, samples });
         while self.kept_samples > self.capacity_samples {
             let Some(oldest) = self.kept.pop_front() else { break };
             self.kept_samples -= oldest.samples.len();
@@ -189,7 +203,7 @@ mod tests {
             let begin = 1 + run * 1000;
             let stamps =
                 [TickPair { begin, end: begin + 100 + run % 7 }, TickPair { begin: begin + 200, end: begin + 333 }];
-            profiler.keep(run, facts, vec![timed(); 2], &stamps);
+            profiler.keep((run, run), facts, vec![timed(); 2], &stamps);
         }
         assert_eq!((profiler.kept.len(), profiler.kept_samples), (500, 1000));
         let profile = profiler.take().unwrap();

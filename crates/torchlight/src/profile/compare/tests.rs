@@ -60,7 +60,7 @@ fn what_changed_is_told_from_noise() {
             ("shorter", noisy(faster, 400, seed + 2)),
         ])
     };
-    let comparison = compared(&of([5000.0, 5000.0, 5000.0], 10), &of([6000.0, 5050.0, 4500.0], 20));
+    let comparison = compared(&of([5000.0, 5000.0, 5000.0], 10), &of([6000.0, 5050.0, 4650.0], 20));
     assert_eq!(kernels(comparison.keys.iter().map(|key| &key.key)), ["same", "shorter", "slower"]);
     assert_eq!(verdicts(&comparison), [Verdict::Noise, Verdict::Faster, Verdict::Slower]);
     let slower = &comparison.keys[2];
@@ -74,7 +74,7 @@ fn what_changed_is_told_from_noise() {
     assert!(slower.ratio.unwrap() > 1.19 && regressed(0.19).is_empty(), "{slower:?}");
 
     let total = comparison.total.unwrap();
-    let wanted = (400.0 * 6000.0 + 100.0 * 5050.0 + 400.0 * 4500.0) / (900.0 * 5000.0);
+    let wanted = (400.0 * 6000.0 + 100.0 * 5050.0 + 400.0 * 4650.0) / (900.0 * 5000.0);
     assert!((total.ratio - wanted).abs() < 0.015, "{total:?}");
     assert!(total.interval.low < total.ratio && total.ratio < total.interval.high, "{total:?}");
     assert_eq!(total.verdict, Verdict::Slower);
@@ -157,8 +157,8 @@ fn different_devices_and_modes_are_refused() {
 fn what_the_clock_or_the_method_cannot_tell_is_noise() {
     let of = |value: f64| profile(&[("a", vec![value; 100])]);
     let verdict = |before: &Profile, after: &Profile| verdicts(&compared(before, after))[0];
-    assert_eq!(verdict(&of(10_000.0), &of(10_099.0)), Verdict::Noise);
-    assert_eq!(verdict(&of(10_000.0), &of(10_101.0)), Verdict::Slower);
+    assert_eq!(verdict(&of(10_000.0), &of(10_499.0)), Verdict::Noise);
+    assert_eq!(verdict(&of(10_000.0), &of(10_501.0)), Verdict::Slower);
 
     // A clock of steps of 64 ns: one step may be a change of much less, two are one.
     let mut stepped = of(640.0);
