@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use torchlight::Profile;
 use torchlight::profile::export;
 
-use crate::profile_tables::{write_kernels, write_statistics, write_steps};
+use crate::profile_tables::{write_kernels, write_statistics, write_steps, write_times};
 
 /// A format of profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,6 +63,7 @@ pub(crate) fn write_profile(profile: &Profile, format: Format, title: &str, out:
             write_steps(profile, out)?;
             writeln!(out)?;
             write_kernels(profile, out)?;
+            write_times(profile, out)?;
             writeln!(out)?;
             write_statistics(profile, out)?;
         }

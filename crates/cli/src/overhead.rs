@@ -8,6 +8,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use torchlight::TimestampMode;
 
+use crate::profile_tables::median;
 use crate::table::{Column, microseconds, table, text};
 use crate::workload::Workload;
 
@@ -61,18 +62,19 @@ pub(crate) fn measure(workload: &mut Workload, warmup: u32, repeat: u32) -> Resu
     progress.finish_and_clear();
     let dispatches: usize = (0..workload.len()).map(|step| workload.session_of(step).plan().dispatches().count()).sum();
     let dispatches = dispatches as f64 / workload.len() as f64;
-    let off = seen.first_mut().and_then(|seen| median(&mut seen.wall)).unwrap_or(f64::NAN);
-    let cost = |(mode, seen): (&TimestampMode, &mut Seen)| {
-        let wall_ns = median(&mut seen.wall).unwrap_or(f64::NAN);
+    let off = seen.first().and_then(|seen| median(seen.wall.iter().copied())).unwrap_or(f64::NAN);
+    let cost = |(mode, seen): (&TimestampMode, &Seen)| {
+        let of = |values: &[f64]| median(values.iter().copied());
+        let wall_ns = of(&seen.wall).unwrap_or(f64::NAN);
         ModeCost {
             mode: *mode,
             wall_ns,
-            sum_ns: median(&mut seen.sum),
-            span_ns: median(&mut seen.span),
+            sum_ns: of(&seen.sum),
+            span_ns: of(&seen.span),
             per_dispatch_ns: (*mode != TimestampMode::Off && dispatches > 0.0).then(|| (wall_ns - off) / dispatches),
         }
     };
-    Ok(modes.iter().zip(&mut seen).map(cost).collect())
+    Ok(modes.iter().zip(&seen).map(cost).collect())
 }
 
 #[derive(Default)]
@@ -80,11 +82,6 @@ struct Seen {
     wall: Vec<f64>,
     sum: Vec<f64>,
     span: Vec<f64>,
-}
-
-fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 /// One row a mode.

@@ -13,7 +13,7 @@ use crate::calibration;
 use crate::device::{GlobalArgs, Notices, TimestampArg, session_options};
 use crate::export::{Format, write_profile, write_whole};
 use crate::overhead;
-use crate::profile_tables::{write_kernels, write_statistics, write_steps};
+use crate::profile_tables::{write_kernels, write_statistics, write_steps, write_times};
 use crate::synthetic::InputArgs;
 use crate::table::counted;
 use crate::workload::Workload;
@@ -120,6 +120,7 @@ fn write_tables(
     write_steps(profile, out)?;
     writeln!(out)?;
     write_kernels(profile, out)?;
+    write_times(profile, out)?;
     let (warmup, repeat) = (args.warmup, args.repeat);
     writeln!(out, "each step ran {repeat}x, after {warmup}x unmeasured")?;
     if args.detail {

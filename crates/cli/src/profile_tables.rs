@@ -103,6 +103,31 @@ fn write_flags(kernels: &[KernelSummary], out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
+/// Where the time of a run goes, kernels and host: medians over the kept runs.
+pub(crate) fn write_times(profile: &Profile, out: &mut impl Write) -> Result<()> {
+    let us = |value: fn(&RunProfile) -> Option<f64>| microseconds(median(profile.runs.iter().filter_map(value)));
+    let (sum, span, wall) = (us(RunProfile::sum_ns), us(RunProfile::span_ns), us(|run| Some(run.host.wall_ns)));
+    writeln!(out, "a run, medians in µs: sum of kernels {sum}, first begin to last end {span}")?;
+    let named = [
+        ("prepare", us(|run| Some(run.host.prepare_ns))),
+        ("encode", us(|run| Some(run.host.encode_ns))),
+        ("submit", us(|run| Some(run.host.submit_ns))),
+        ("wait", us(|run| Some(run.host.wait_ns))),
+        ("readback", us(|run| Some(run.host.readback_ns))),
+        ("unnamed", us(|run| Some(run.host.unattributed_ns()))),
+    ];
+    let parts: Vec<String> = named.iter().map(|(name, time)| format!("{name} {time}")).collect();
+    writeln!(out, "{}", wrap(&format!("host: wall {wall} of {}", parts.join(", ")), 4))?;
+    Ok(())
+}
+
+/// The middle of some values, the upper one of two.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
 /// One block a kernel, route and shape, and in it one row a range of contexts.
 pub(crate) fn write_statistics(profile: &Profile, out: &mut impl Write) -> Result<()> {
     let mut blocks: BTreeMap<Key, Vec<(&Key, &Durations)>> = BTreeMap::new();

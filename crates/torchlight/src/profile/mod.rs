@@ -8,7 +8,7 @@ mod statistics;
 mod summary;
 mod switch;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use compare::{
     CompareError, CompareOptions, Comparison, Interval, KeyComparison, Note, Side, Total, Verdict, compare,

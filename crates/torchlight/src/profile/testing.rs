@@ -2,7 +2,7 @@
 
 use super::{DeviceClock, HostTimes, Quality, RunProfile, Sample, TickPair, Timed, TimestampMode};
 
-pub(super) fn timed(kernel: &str) -> Timed {
+pub(crate) fn timed(kernel: &str) -> Timed {
     Timed {
         dispatch: 0,
         kernel: kernel.into(),
@@ -19,7 +19,7 @@ pub(super) fn timed(kernel: &str) -> Timed {
     }
 }
 
-pub(super) fn sample(kernel: &str, duration_ns: Option<f64>) -> Sample {
+pub(crate) fn sample(kernel: &str, duration_ns: Option<f64>) -> Sample {
     Sample {
         timed: timed(kernel),
         ticks: TickPair { begin: 0, end: 0 },
@@ -30,7 +30,7 @@ pub(super) fn sample(kernel: &str, duration_ns: Option<f64>) -> Sample {
     }
 }
 
-pub(super) fn run(samples: Vec<Sample>) -> RunProfile {
+pub(crate) fn run(samples: Vec<Sample>) -> RunProfile {
     RunProfile {
         run: 0,
         step: 0,

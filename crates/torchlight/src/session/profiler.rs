@@ -177,23 +177,7 @@ pub(super) fn describe(plan: &Plan, graph: &Graph<'_>, live: &Live, grids: &[Gri
 mod tests {
     use super::*;
     use crate::profile::RESERVOIR_CAPACITY;
-
-    fn timed() -> Timed {
-        Timed {
-            dispatch: 0,
-            kernel: "k".into(),
-            route: None,
-            operator: "add".into(),
-            node: 0,
-            instruction: 0,
-            shape: "[4]".into(),
-            context_len: None,
-            workgroups: [1, 1],
-            workgroup_size: 64,
-            bytes: 48,
-            flops: 4,
-        }
-    }
+    use crate::profile::testing::timed;
 
     #[test]
     fn a_hundred_thousand_unread_runs_stay_bounded_and_counted() {
@@ -203,7 +187,7 @@ mod tests {
             let begin = 1 + run * 1000;
             let stamps =
                 [TickPair { begin, end: begin + 100 + run % 7 }, TickPair { begin: begin + 200, end: begin + 333 }];
-            profiler.keep((run, run), facts, vec![timed(); 2], &stamps);
+            profiler.keep((run, run), facts, vec![timed("k"); 2], &stamps);
         }
         assert_eq!((profiler.kept.len(), profiler.kept_samples), (500, 1000));
         let profile = profiler.take().unwrap();
