@@ -21,7 +21,7 @@ use crate::plan::{BufferId, DeviceFacts, PARAMS_SLOT_BYTES, Plan, Role};
 use crate::profile::{HostTimes, Profile, TimestampMode};
 use crate::tensor::HostTensor;
 use inputs::Inputs;
-use profiler::{Profiler, RunFacts};
+use profiler::{Moments, Profiler, RunFacts};
 
 /// A method of a program, ready to run again and again.
 ///
@@ -136,8 +136,10 @@ impl Session {
     /// As [`Session::run`].
     pub async fn run_async(&mut self, inputs: &[Input<'_>]) -> Result<Vec<Output>> {
         let Started { pending, begun_ns } = self.start(inputs, None)?;
+        let waiting_ns = self.clock.now_ns();
         let bytes = pending.bytes().await?;
-        self.finish(begun_ns, self.clock.now_ns(), &bytes)
+        let arrived_ns = self.clock.now_ns();
+        self.finish(Moments { begun_ns, waiting_ns, arrived_ns }, &bytes)
     }
 
     /// [`Session::run`], with every command that reached the device between the params write and the results.
@@ -295,19 +297,19 @@ impl Session {
 
     #[cfg(not(target_arch = "wasm32"))]
     fn wait(&mut self, Started { pending, begun_ns }: Started) -> Result<Vec<Output>> {
+        let waiting_ns = self.clock.now_ns();
         {
             span!("wait");
             pending.wait()?;
         }
         let arrived_ns = self.clock.now_ns();
         let bytes = pollster::block_on(pending.bytes())?;
-        self.finish(begun_ns, arrived_ns, &bytes)
+        self.finish(Moments { begun_ns, waiting_ns, arrived_ns }, &bytes)
     }
 
-    fn finish(&mut self, begun_ns: f64, arrived_ns: f64, bytes: &[u8]) -> Result<Vec<Output>> {
+    fn finish(&mut self, moments: Moments, bytes: &[u8]) -> Result<Vec<Output>> {
         let outputs = outputs::collect(&self.graph, &self.live, &self.downloads, bytes);
-        let returned_ns = self.clock.now_ns();
-        self.profiler.returned(arrived_ns, returned_ns, begun_ns)?;
+        self.profiler.returned(moments, self.clock.now_ns())?;
         outputs
     }
 

@@ -19,6 +19,17 @@ pub(super) struct RunFacts {
     pub(super) host: HostTimes,
 }
 
+/// When a run came how far, on the host's clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moments {
+    /// It was called.
+    pub(super) begun_ns: f64,
+    /// It was submitted, and began to wait.
+    pub(super) waiting_ns: f64,
+    /// The device was done.
+    pub(super) arrived_ns: f64,
+}
+
 /// A timed run whose stamps are under way.
 #[derive(Debug)]
 struct UnderWay {
@@ -90,14 +101,13 @@ impl Profiler {
         self.runs += 1;
     }
 
-    /// Notes when the latest run's results arrived and were returned, and collects the stamps that are there.
-    pub(super) fn returned(&mut self, arrived_ns: f64, returned_ns: f64, begun_ns: f64) -> Result<()> {
+    /// Notes when the latest run's results were returned, and collects the stamps that are there.
+    pub(super) fn returned(&mut self, moments: Moments, returned_ns: f64) -> Result<()> {
         if let Some(latest) = self.under_way.back_mut().filter(|latest| latest.run + 1 == self.runs) {
             let host = &mut latest.facts.host;
-            let submitted_ns = begun_ns + host.prepare_ns + host.encode_ns + host.submit_ns;
-            host.wait_ns = arrived_ns - submitted_ns;
-            host.readback_ns = returned_ns - arrived_ns;
-            host.wall_ns = returned_ns - begun_ns;
+            host.wait_ns = moments.arrived_ns - moments.waiting_ns;
+            host.readback_ns = returned_ns - moments.arrived_ns;
+            host.wall_ns = returned_ns - moments.begun_ns;
         }
         self.collect()
     }
