@@ -57,7 +57,7 @@ pub(crate) struct ProfileArgs {
     format: Option<Format>,
 
     /// Say for each operator which route was chosen, and why no other was.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json", "tsv", "format"])]
     explain: bool,
 
     /// Measure what timestamps cost: run without, with pass and with inside timestamps, alternately.

@@ -86,6 +86,10 @@ fn overhead_compares_the_modes() {
 fn explain_names_the_route_of_every_attention() {
     let text = run(&format!("profile {CASE} --explain")).passed();
     assert!(text.starts_with("node 2, sdpa_with_kv_cache: materialised, "), "{text}");
+    // Text before what programs read would spoil it.
+    for format in ["--json", "--tsv", "--format csv"] {
+        run(&format!("profile {CASE} --explain {format}")).misused(&["--explain", format.split(' ').next().unwrap()]);
+    }
 }
 
 #[test]
