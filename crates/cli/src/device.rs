@@ -50,7 +50,7 @@ impl GlobalArgs {
     /// Opens the chosen adapter.
     pub(crate) fn open(&self) -> Result<Gpu> {
         let adapter = self.adapter.clone().map_or(AdapterChoice::Best, AdapterChoice::Named);
-        let gpu = Gpu::open_blocking(&GpuOptions { adapter, ..GpuOptions::default() })?;
+        let gpu = Gpu::open_blocking(&GpuOptions { adapter, experimental: true, ..GpuOptions::default() })?;
         let facts = gpu.facts();
         self.say(|| format!("adapter: {} ({}, {})", facts.name, facts.backend, facts.driver));
         Ok(gpu)

@@ -11,7 +11,7 @@ use torchlight::{AdapterChoice, DeviceFacts, Gpu, GpuOptions};
 use crate::Verdict;
 use crate::calibration;
 use crate::device::GlobalArgs;
-use crate::table::{bytes, rate, wrap};
+use crate::table::{bytes, peaks_text, wrap};
 
 /// Options of `devices`.
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub(crate) fn devices(global: &GlobalArgs, args: &DevicesArgs, out: &mut impl Wr
 fn device(index: usize, mut facts: DeviceFacts, measure: bool) -> Device {
     let adapter = AdapterChoice::Named(index.to_string());
     let mut peaks = calibration::known(&(&facts).into());
-    let opened = Gpu::open_blocking(&GpuOptions { adapter, ..GpuOptions::default() });
+    let opened = Gpu::open_blocking(&GpuOptions { adapter, experimental: true, ..GpuOptions::default() });
     let opened = opened.map_err(anyhow::Error::from).and_then(|gpu| {
         facts.timestamp_period_ns = gpu.facts().timestamp_period_ns.filter(|_| facts.timestamps);
         if measure {
@@ -89,13 +89,8 @@ fn write_device(Device { index, facts, peaks, error }: &Device, out: &mut impl W
     let (invocations, grid) =
         (limits.max_compute_invocations_per_workgroup, limits.max_compute_workgroups_per_dimension);
     writeln!(out, "   workgroups  memory: {shared}, invocations: {invocations}, grid: {grid} a dimension")?;
-    if let Some(Peaks { copy_gbps, f32_gflops }) = peaks {
-        writeln!(
-            out,
-            "   measured    copy: {} GB/s, f32: {} GFLOP/s",
-            rate(Some(*copy_gbps)),
-            rate(Some(*f32_gflops))
-        )?;
+    if let Some(peaks) = peaks {
+        writeln!(out, "{}", wrap(&format!("   measured    {}", peaks_text(peaks)), 15))?;
     }
     if let Some(error) = error {
         writeln!(out, "{}", wrap(&format!("   cannot be opened: {error}"), 15))?;

@@ -260,7 +260,7 @@ fn plan_report(plan: &Plan, graph: &Graph<'_>, facts: &DeviceFacts) -> PlanRepor
             kernel: variant.label,
             route: dispatch.route.map(torchlight::Route::name),
             workgroups: dispatch.max_workgroups,
-            workgroup_size: variant.kernel.workgroup_size,
+            workgroup_size: variant.workgroup_size,
         }
     });
     let sum = |wanted: fn(&Role) -> bool| {

@@ -8,7 +8,7 @@ use torchlight::profile::{Durations, KernelSummary, Key, Peaks, Quality};
 use torchlight::{Profile, RunProfile, TimestampMode};
 
 use crate::device::write_adapter;
-use crate::table::{Column, counted, microseconds, percent, rate, table, text, wrap};
+use crate::table::{Column, counted, microseconds, peaks_text, percent, rate, table, text, wrap};
 
 /// One row a step and kernel. Microseconds are the mean over repetitions of what the step spent in the kernel.
 pub(crate) fn write_steps(profile: &Profile, out: &mut impl Write) -> Result<()> {
@@ -162,15 +162,19 @@ pub(crate) fn write_statistics(profile: &Profile, out: &mut impl Write) -> Resul
                 microseconds(durations.mean_ns()),
                 rate(durations.bandwidth_gbps()),
                 rate(durations.gflops().filter(|_| durations.flops > 0.0)),
-                percent(profile.peaks.and_then(|peaks| of_peak(durations, peaks))),
+                percent(profile.peaks.and_then(|peaks| of_peak(key, durations, peaks))),
             ]);
         }
         writeln!(out, "{}", text(&table))?;
     }
     match profile.peaks {
-        Some(Peaks { copy_gbps, f32_gflops }) => {
-            let (copy, f32) = (rate(Some(copy_gbps)), rate(Some(f32_gflops)));
-            writeln!(out, "of peak: the larger of GB/s over {copy} and GFLOP/s over {f32}, as measured here")?;
+        Some(peaks) => {
+            let text = format!(
+                "of peak: the larger of GB/s and GFLOP/s over what was measured here ({}), the arithmetic of a kernel \
+                 over the kind that it uses",
+                peaks_text(&peaks)
+            );
+            writeln!(out, "{}", wrap(&text, 0))?;
         }
         None => writeln!(out, "of peak: unknown until `torchlight devices --measure` has run")?,
     }
@@ -183,10 +187,18 @@ fn context_range(bucket: u32) -> String {
 }
 
 /// How close a kernel comes to what the device was measured to do, by the resource that it uses most.
-fn of_peak(durations: &Durations, peaks: Peaks) -> Option<f64> {
+fn of_peak(key: &Key, durations: &Durations, peaks: Peaks) -> Option<f64> {
     let bandwidth = durations.bandwidth_gbps()? / peaks.copy_gbps;
-    let arithmetic = durations.gflops()? / peaks.f32_gflops;
+    let arithmetic = durations.gflops()? / arithmetic_peak(key, peaks)?;
     Some(bandwidth.max(arithmetic))
+}
+
+/// The rate that bounds a kernel's arithmetic: that of the matrix units for what runs on them.
+fn arithmetic_peak(key: &Key, peaks: Peaks) -> Option<f64> {
+    match &*key.kernel {
+        "sdpa_matrix" => peaks.matrix_gflops,
+        _ => Some(peaks.f32_gflops),
+    }
 }
 
 #[cfg(test)]

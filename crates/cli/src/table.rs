@@ -1,6 +1,7 @@
 //! Tables for an 80-column terminal, and numbers as they stand in them.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use torchlight::profile::Peaks;
 
 /// How many columns a terminal has at least.
 pub(crate) const WIDTH: u16 = 80;
@@ -73,6 +74,15 @@ pub(crate) fn text(table: &Table) -> String {
 /// Microseconds of nanoseconds, or a dash where nothing was measured.
 pub(crate) fn microseconds(ns: Option<f64>) -> String {
     ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ns / 1000.0))
+}
+
+/// What a device was measured to do, in words.
+pub(crate) fn peaks_text(peaks: &Peaks) -> String {
+    let arithmetic =
+        [("f32", Some(peaks.f32_gflops)), ("f16", peaks.f16_gflops), ("cooperative matrices", peaks.matrix_gflops)];
+    let rates = arithmetic.iter().filter(|(_, gflops)| gflops.is_some());
+    let rates: Vec<String> = rates.map(|(name, gflops)| format!("{name}: {} GFLOP/s", rate(*gflops))).collect();
+    format!("copy: {} GB/s, {}", rate(Some(peaks.copy_gbps)), rates.join(", "))
 }
 
 /// A rate with three digits that matter, or a dash where nothing was measured.

@@ -52,14 +52,14 @@ fn commands(bencher: Bencher, dispatches: u32) {
     let plan = Plan::new(&graph, &DeviceFacts::webgpu_defaults()).expect("the plan fits");
     let mut live = Live::new(&graph);
     let mut slot = [0; PARAMS_SLOT_BYTES as usize];
-    let mut grids: Vec<Grid> = Vec::with_capacity(dispatches as usize);
+    let mut grids: Vec<Option<Grid>> = Vec::with_capacity(dispatches as usize);
     let downloads: [Download; 0] = [];
     bencher.counter(ItemsCount::new(dispatches)).bench_local(|| {
         live.infer(&graph.nodes, |_| None).expect("the shapes fit");
         grids.clear();
         for dispatch in plan.dispatches() {
             let workgroups = dispatch.launch.resolve(&live, &mut slot);
-            grids.extend(Grid::fold(workgroups, plan.max_workgroups_per_dimension));
+            grids.push(Grid::fold(workgroups, plan.max_workgroups_per_dimension));
         }
         encode(&plan, &grids, &downloads, TimestampMode::Off, &mut Forget);
     });

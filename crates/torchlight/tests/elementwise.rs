@@ -87,7 +87,7 @@ fn dense_shapes_of_every_count_are_whole() {
             let (a, b) = (seeded("a", &[count]), seeded("b", &[count]));
             let graph = graph(op, &[count], &[count]);
             let mut session = session(graph, false);
-            let block = session.plan().variants[0].block;
+            let block = &session.plan().variants[0].block;
             assert!(block.contains("DENSE: bool = true"), "{case}: {block}");
             let got = run_f32(&mut session, &[&a, &b]).unwrap();
             compare::assert_close(case, &got, &expected(op, &a, &b, &[count]), F32);

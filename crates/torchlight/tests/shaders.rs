@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytemuck::Zeroable;
 use torchlight::graph::IntArg;
-use torchlight::kernels::{self, Access, Kernel, Variant};
+use torchlight::kernels::{self, Access, Bounds, Kernel, Needs, Variant};
 use torchlight::plan::PARAMS_SLOT_BYTES;
 use torchlight::{DType, Gpu, GraphBuilder, Session, SessionOptions};
 use wgpu::naga;
@@ -31,6 +31,7 @@ fn fields(stem: &str) -> Vec<Field> {
         "binary" => fields!(binary { lanes, rank, alpha, padding, sizes, a_strides, b_strides }),
         "calibrate_copy" => fields!(calibrate_copy { lanes }),
         "calibrate_fma" => fields!(calibrate_fma { iterations, invocations }),
+        "calibrate_matrix" => fields!(calibrate_matrix { iterations, workgroups }),
         "sdpa_compute_attn_weights" => {
             fields!(sdpa_compute_attn_weights { q_heads, kv_heads, head_lanes, new_tokens, context_len, scale })
         }
@@ -43,9 +44,21 @@ fn fields(stem: &str) -> Vec<Field> {
     }
 }
 
-fn parse(source: &str) -> Result<naga::Module, String> {
+/// What naga must allow for a variant to be valid: no more than what the variant says that it needs.
+fn capabilities(needs: Needs) -> naga::valid::Capabilities {
+    use naga::valid::Capabilities;
+    let mut capabilities = Capabilities::empty();
+    capabilities.set(Capabilities::SHADER_FLOAT16, needs.shader_f16);
+    capabilities.set(Capabilities::SUBGROUP | Capabilities::SUBGROUP_BARRIER, needs.subgroup_size > 0);
+    capabilities.set(Capabilities::COOPERATIVE_MATRIX, needs.cooperative_matrix);
+    capabilities
+}
+
+fn parse(source: &str, needs: Needs) -> Result<naga::Module, String> {
     let module = naga::front::wgsl::parse_str(source).map_err(|error| error.emit_to_string(source))?;
-    naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::empty())
+    naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities(needs))
+        .subgroup_stages(naga::valid::ShaderStages::COMPUTE)
+        .subgroup_operations(naga::valid::SubgroupOperationSet::all())
         .validate(&module)
         .map_err(|error| error.emit_to_string(source))?;
     Ok(module)
@@ -57,12 +70,12 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, wgsl: T, rust: T) -> Resul
 
 /// Holds a WGSL text against a variant.
 fn check(variant: &Variant, source: &str) -> Result<(), String> {
-    let module = parse(source)?;
+    let module = parse(source, variant.needs)?;
     check_bindings(&module, variant.kernel)?;
     check_params(&module, variant.kernel)?;
     let [entry] = module.entry_points.as_slice() else { return Err("there must be one entry point".into()) };
     expect("entry point", entry.name.as_str(), "main")?;
-    expect("workgroup size", entry.workgroup_size, [variant.kernel.workgroup_size, 1, 1])?;
+    expect("workgroup size", entry.workgroup_size, [variant.workgroup_size, 1, 1])?;
     expect("bytes of workgroup memory", workgroup_bytes(&module)?, variant.workgroup_bytes)
 }
 
@@ -137,8 +150,17 @@ fn workgroup_bytes(module: &naga::Module) -> Result<u32, String> {
 fn every_variant_is_what_rust_says_it_is() {
     for variant in kernels::all_variants() {
         let source = variant.source();
-        assert!(source.contains(variant.block), "{}: its block is not in the text", variant.label);
+        assert!(source.contains(variant.block.as_ref()), "{}: its block is not in the text", variant.label);
         check(&variant, &source).unwrap_or_else(|error| panic!("{}:\n{}{error}", variant.label, variant.block));
+    }
+}
+
+#[test]
+fn every_marked_loop_is_written_out_and_unchecked_kernels_argue() {
+    for variant in kernels::all_variants() {
+        assert!(!variant.source().contains("// unrolled"), "{}: a marked loop is left", variant.label);
+        let argues = variant.kernel.wgsl.contains("// Bounds: ");
+        assert_eq!(argues, variant.kernel.bounds == Bounds::Argued, "{}", variant.kernel.stem);
     }
 }
 
@@ -218,13 +240,14 @@ fn a_stem_is_a_file_a_module_and_a_reference() {
 fn every_file_is_valid_by_itself_and_has_one_variant_block() {
     for kernel in all_kernels() {
         let stem = kernel.stem;
-        parse(kernel.wgsl).unwrap_or_else(|error| panic!("{stem}: {error}"));
         assert_eq!(kernel.wgsl.matches("// variant {\n").count(), 1, "{stem}");
         let (_, rest) = kernel.wgsl.split_once("// variant {\n").unwrap();
         let (block, rest) = rest.split_once("// }\n").unwrap_or_else(|| panic!("{stem}: the block has no end"));
         assert!(!rest.contains("// }\n"), "{stem}: two blocks end");
-        let is_one = kernels::all_variants().iter().any(|v| v.kernel.stem == stem && v.block == block);
-        assert!(is_one, "{stem}: the file's own block is no variant:\n{block}");
+        let variants = kernels::all_variants();
+        let own = variants.iter().find(|variant| variant.kernel.stem == stem && variant.block == block);
+        let own = own.unwrap_or_else(|| panic!("{stem}: the file's own block is no variant:\n{block}"));
+        parse(kernel.wgsl, own.needs).unwrap_or_else(|error| panic!("{stem}: {error}"));
     }
 }
 

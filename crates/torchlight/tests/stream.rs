@@ -253,7 +253,7 @@ fn each_mode_adds_its_own_commands_only() {
         for (mode, derive) in MODES {
             let name = program.name;
             let wanted = derive(&program.plain());
-            let grids: Vec<Grid> = program.grids.iter().map(|&x| Grid { x, y: 1 }).collect();
+            let grids: Vec<Option<Grid>> = program.grids.iter().map(|&x| Some(Grid { x, y: 1 })).collect();
             let mut encoded = Vec::new();
             encode(program.session.plan(), &grids, &downloads(&program), mode, &mut encoded);
             check_stream(&encoded, &wanted).unwrap_or_else(|error| panic!("{name}, {mode} encoded: {error}"));
@@ -303,7 +303,7 @@ fn queries_fill_set_after_set_and_only_what_was_written_is_resolved() {
         for mode in [TimestampMode::Pass, TimestampMode::Inside] {
             let case = format!("{dispatches} dispatches, {mode}");
             let mut stream = Vec::new();
-            encode(&chain(dispatches), &vec![Grid { x: 1, y: 1 }; dispatches as usize], &[], mode, &mut stream);
+            encode(&chain(dispatches), &vec![Some(Grid { x: 1, y: 1 }); dispatches as usize], &[], mode, &mut stream);
             let resolved: Vec<Resolved> = stream
                 .iter()
                 .filter_map(|command| match command {

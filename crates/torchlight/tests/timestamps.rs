@@ -168,7 +168,8 @@ fn the_features_of_the_callers_device_decide() {
 fn beyond_the_capacity_the_oldest_profiles_are_dropped_and_counted() {
     for (capacity, kept, dropped) in [(2, vec![3, 4], 3), (1, vec![4], 4), (5, vec![0, 1, 2, 3, 4], 0), (0, vec![], 5)]
     {
-        let options = SessionOptions { timestamps: TimestampMode::Pass, profile_samples: capacity };
+        let options =
+            SessionOptions { timestamps: TimestampMode::Pass, profile_samples: capacity, ..Default::default() };
         let mut session = counter(gpu(), 1, options);
         for _ in 0..5 {
             count(&mut session);

@@ -32,6 +32,9 @@ pub struct GpuOptions {
     pub adapter: AdapterChoice,
     /// Which limits and features.
     pub limits: LimitsChoice,
+    /// Whether to use what wgpu calls experimental where the adapter has it: cooperative matrices, on which attention is
+    /// several times as fast. wgpu warns that such features may still have defects that are not safe.
+    pub experimental: bool,
 }
 
 /// What a device told outside of any call.
@@ -49,7 +52,10 @@ pub struct Gpu {
 impl Gpu {
     /// What each adapter of this machine offers, in the order in which [`AdapterChoice::Best`] prefers them.
     pub async fn adapters() -> Vec<DeviceFacts> {
-        let facts = |adapter: &wgpu::Adapter| facts(&adapter.get_info(), adapter.features(), &adapter.limits(), None);
+        let facts = |adapter: &wgpu::Adapter| {
+            let features = adapter.features() - unusable_features(adapter);
+            facts(&adapter.get_info(), features, &adapter.limits(), None)
+        };
         enumerate(&instance()).await.iter().map(facts).collect()
     }
 
@@ -66,15 +72,21 @@ impl Gpu {
     pub async fn open(options: &GpuOptions) -> Result<Self> {
         let adapters = enumerate(&instance()).await;
         let adapter = choose(&adapters, &options.adapter)?;
-        let offered = adapter.features();
-        let (required_features, required_limits) = match options.limits {
+        let offered = adapter.features() - unusable_features(adapter);
+        let (mut required_features, required_limits) = match options.limits {
             LimitsChoice::Adapter => (offered & wanted_features(), adapter.limits()),
             LimitsChoice::WebGpuDefaults => (wgpu::Features::empty(), wgpu::Limits::default()),
         };
+        let mut experimental_features = wgpu::ExperimentalFeatures::disabled();
+        if options.experimental && options.limits == LimitsChoice::Adapter {
+            required_features |= offered & wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+            experimental_features = accept_experimental();
+        }
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("torchlight"),
             required_features,
             required_limits,
+            experimental_features,
             ..Default::default()
         };
         let (device, queue) = adapter
@@ -169,6 +181,27 @@ fn wanted_features() -> wgpu::Features {
     wgpu::Features::TIMESTAMP_QUERY
         | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS
         | wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES
+        | wgpu::Features::SHADER_F16
+        | wgpu::Features::SUBGROUP
+        | wgpu::Features::SUBGROUP_BARRIER
+}
+
+/// Features that an adapter lists and that Torchlight cannot use: its kernels multiply matrices of 16 x 16 halves.
+fn unusable_features(adapter: &wgpu::Adapter) -> wgpu::Features {
+    use wgpu::CooperativeScalarType::{F16, F32};
+    let fits = |shape: &wgpu::CooperativeMatrixProperties, result| {
+        [shape.m_size, shape.n_size, shape.k_size] == [16; 3] && shape.ab_type == F16 && shape.cr_type == result
+    };
+    let shapes = adapter.cooperative_matrix_properties();
+    let usable = [F16, F32].iter().all(|&result| shapes.iter().any(|shape| fits(shape, result)));
+    if usable { wgpu::Features::empty() } else { wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX }
+}
+
+#[allow(unsafe_code, reason = "wgpu makes accepting experimental features unsafe")]
+fn accept_experimental() -> wgpu::ExperimentalFeatures {
+    // SAFETY: the caller asked for it in GpuOptions, whose documentation passes wgpu's warning on. Kernels reach
+    // cooperative matrices only through the bounds that their WGSL argues for, as all their memory.
+    unsafe { wgpu::ExperimentalFeatures::enabled() }
 }
 
 async fn enumerate(instance: &wgpu::Instance) -> Vec<wgpu::Adapter> {
@@ -227,7 +260,9 @@ fn facts(
         timestamps_inside_passes: has(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES),
         timestamp_period_ns: period.map(f64::from),
         shader_f16: has(wgpu::Features::SHADER_F16),
-        subgroup_sizes: has(wgpu::Features::SUBGROUP).then_some([info.subgroup_min_size, info.subgroup_max_size]),
+        // Kernels that use subgroups also wait for one: a barrier of its own, which browsers do not have.
+        subgroup_sizes: has(wgpu::Features::SUBGROUP | wgpu::Features::SUBGROUP_BARRIER)
+            .then_some([info.subgroup_min_size, info.subgroup_max_size]),
         cooperative_matrix: has(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX),
     }
 }

@@ -23,7 +23,7 @@ pub struct Download {
     pub offset_bytes: u64,
 }
 
-/// The queries of a dispatch: two neighbours, which never fall into two sets since a set's size is even.
+/// The queries of the dispatch that is launched after so many others: two neighbours, which never fall into two sets since a set's size is even.
 pub fn query_pair(dispatch: u32) -> QueryPair {
     let query = dispatch * 2;
     QueryPair { set: query / QUERIES_PER_SET, begin: query % QUERIES_PER_SET }
@@ -32,14 +32,24 @@ pub fn query_pair(dispatch: u32) -> QueryPair {
 /// Encodes a run.
 ///
 /// With [`TimestampMode::Off`] consecutive dispatches share one pass, and no command mentions a query. `grids` has one
-/// entry a dispatch.
-pub fn encode(plan: &Plan, grids: &[Grid], downloads: &[Download], timestamps: TimestampMode, sink: &mut impl Sink) {
-    let mut dispatch = 0;
+/// entry a dispatch; one without a grid has nothing to do in this run, and leaves no trace.
+pub fn encode(
+    plan: &Plan,
+    grids: &[Option<Grid>],
+    downloads: &[Download],
+    timestamps: TimestampMode,
+    sink: &mut impl Sink,
+) {
+    let (mut slot, mut dispatched) = (0, 0);
     let mut in_pass = false;
     for step in &plan.steps {
         match step {
             Step::Dispatch(step) => {
-                let queries = query_pair(dispatch);
+                let dispatch = slot;
+                slot += 1;
+                let Some(Grid { x, y }) = grids[dispatch as usize] else { continue };
+                let queries = query_pair(dispatched);
+                dispatched += 1;
                 if !in_pass {
                     let timestamps = (timestamps == TimestampMode::Pass).then_some(queries);
                     sink.push(Command::BeginPass { timestamps });
@@ -51,7 +61,6 @@ pub fn encode(plan: &Plan, grids: &[Grid], downloads: &[Download], timestamps: T
                 if inside {
                     sink.push(Command::WriteTimestamp { set: queries.set, query: queries.begin });
                 }
-                let Grid { x, y } = grids[dispatch as usize];
                 sink.push(Command::Dispatch { x, y });
                 if inside {
                     sink.push(Command::WriteTimestamp { set: queries.set, query: queries.begin + 1 });
@@ -60,7 +69,6 @@ pub fn encode(plan: &Plan, grids: &[Grid], downloads: &[Download], timestamps: T
                     sink.push(Command::EndPass);
                     in_pass = false;
                 }
-                dispatch += 1;
             }
             Step::Copy { from, to, size_bytes, .. } => {
                 if std::mem::take(&mut in_pass) {
@@ -77,8 +85,8 @@ pub fn encode(plan: &Plan, grids: &[Grid], downloads: &[Download], timestamps: T
         let to = (Place::Readback, download.offset_bytes);
         copy(Place::Plan(download.buffer), to, download.size_bytes, sink);
     }
-    if timestamps != TimestampMode::Off && dispatch > 0 {
-        resolve(dispatch * 2, sink);
+    if timestamps != TimestampMode::Off && dispatched > 0 {
+        resolve(dispatched * 2, sink);
     }
     sink.push(Command::Submit);
 }

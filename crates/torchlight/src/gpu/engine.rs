@@ -24,13 +24,22 @@ pub(crate) struct Engine {
     ring: Ring,
 }
 
+/// How an engine is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EngineOptions {
+    /// The most that a run downloads.
+    pub(crate) readback_bytes: u64,
+    /// Whether the compiler checks the bounds of every kernel.
+    pub(crate) checked: bool,
+}
+
 /// One run: what varies from run to run.
 #[derive(Debug)]
 pub(crate) struct Run<'r> {
     /// The params slots of all dispatches.
     pub(crate) params: &'r [u8],
-    /// One grid a dispatch.
-    pub(crate) grids: &'r [Grid],
+    /// One grid a dispatch, or nothing where it has nothing to do.
+    pub(crate) grids: &'r [Option<Grid>],
     /// What to bring to the host.
     pub(crate) downloads: &'r [Download],
     /// Where timestamps are taken.
@@ -62,8 +71,8 @@ pub(crate) struct Pending {
 }
 
 impl Engine {
-    /// Makes buffers, pipelines and bind groups. `readback_bytes` is the most that a run downloads.
-    pub(crate) async fn new(gpu: &Gpu, plan: &Plan, readback_bytes: u64) -> Result<Self> {
+    /// Makes buffers, pipelines and bind groups.
+    pub(crate) async fn new(gpu: &Gpu, plan: &Plan, options: EngineOptions) -> Result<Self> {
         gpu.check()?;
         let memory = Scope::open(gpu, wgpu::ErrorFilter::OutOfMemory);
         let validation = Scope::open(gpu, wgpu::ErrorFilter::Validation);
@@ -79,9 +88,9 @@ impl Engine {
         let uniform = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
         let params = buffer("params", slots * u64::from(PARAMS_SLOT_BYTES), uniform);
         let map_read = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let readback = buffer("readback", readback_bytes.max(16), map_read);
+        let readback = buffer("readback", options.readback_bytes.max(16), map_read);
         let pipelines: Vec<Pipeline> =
-            plan.variants.iter().map(|variant| pipelines::pipeline(device, variant)).collect();
+            plan.variants.iter().map(|variant| pipelines::pipeline(device, variant, options.checked)).collect();
         let bind_groups = plan
             .dispatches()
             .map(|dispatch| pipelines::bind_group(device, (plan, &pipelines), (&params, &buffers), dispatch))
@@ -119,9 +128,11 @@ impl Engine {
         self.gpu.check()?;
         let clock = Clock::start();
         let scope = Scope::open(&self.gpu, wgpu::ErrorFilter::Validation);
-        let dispatches = run.grids.len() as u32;
+        let dispatches = run.grids.iter().flatten().count() as u32;
         let wants_stamps = run.timestamps != TimestampMode::Off && dispatches > 0;
-        let queries = if wants_stamps { self.ring.free(&self.gpu.device, dispatches) } else { None };
+        // A place of the ring serves every run: it is made for the most that a run can have.
+        let most = run.grids.len() as u32;
+        let queries = if wants_stamps { self.ring.free(&self.gpu.device, most) } else { None };
         let timestamps = if queries.is_some() { run.timestamps } else { TimestampMode::Off };
         if !run.params.is_empty() {
             self.gpu.queue.write_buffer(&self.params, 0, run.params);

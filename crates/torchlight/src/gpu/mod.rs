@@ -13,5 +13,5 @@ pub use adapter::{AdapterChoice, Gpu, GpuOptions, LimitsChoice};
 pub(crate) use clock::Clock;
 pub use command::{Command, Place, QueryPair, Sink};
 pub use encode::{Download, QUERIES_PER_SET, encode, query_pair};
-pub(crate) use engine::{Engine, Pending, Run, Submitted};
+pub(crate) use engine::{Engine, EngineOptions, Pending, Run, Submitted};
 pub(crate) use timestamps::Stamps;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use crate::kernels::{Access, Kernel, Variant};
+use crate::kernels::{Access, Bounds, Kernel, Variant};
 use crate::plan::{BufferId, Plan};
 
 /// One pipeline a kernel variant, and the layout that its bind groups share.
@@ -12,8 +12,9 @@ pub(super) struct Pipeline {
     layout: wgpu::BindGroupLayout,
 }
 
-/// Compiles a variant. Errors reach the caller's error scope.
-pub(super) fn pipeline(device: &wgpu::Device, variant: &Variant) -> Pipeline {
+/// Compiles a variant, with the compiler's bounds checks wherever `checked` or the kernel asks for them. Errors reach the
+/// caller's error scope.
+pub(super) fn pipeline(device: &wgpu::Device, variant: &Variant, checked: bool) -> Pipeline {
     let label = Some(variant.label);
     let entries = layout_entries(variant.kernel);
     let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
@@ -22,10 +23,12 @@ pub(super) fn pipeline(device: &wgpu::Device, variant: &Variant) -> Pipeline {
         bind_group_layouts: &[Some(&layout)],
         immediate_size: 0,
     });
-    let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
-        label,
-        source: wgpu::ShaderSource::Wgsl(variant.source().into()),
-    });
+    let source = wgpu::ShaderSource::Wgsl(variant.source().into());
+    let descriptor = wgpu::ShaderModuleDescriptor { label, source };
+    let module = match variant.kernel.bounds {
+        Bounds::Argued if !checked => unchecked_module(device, descriptor),
+        Bounds::Argued | Bounds::Checked => device.create_shader_module(descriptor),
+    };
     let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
         label,
         layout: Some(&pipeline_layout),
@@ -39,6 +42,14 @@ pub(super) fn pipeline(device: &wgpu::Device, variant: &Variant) -> Pipeline {
         cache: None,
     });
     Pipeline { pipeline, layout }
+}
+
+#[allow(unsafe_code, reason = "wgpu makes shaders without bounds checks unsafe")]
+fn unchecked_module(device: &wgpu::Device, descriptor: wgpu::ShaderModuleDescriptor<'_>) -> wgpu::ShaderModule {
+    // SAFETY: only kernels with Bounds::Argued come here. Their text is part of this crate, none of it is the caller's;
+    // each says under `Bounds:` why every index stays inside its buffer and every loop ends, given params that the plan
+    // computes from shapes it has checked. Tests run all of them with checks as well.
+    unsafe { device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) }
 }
 
 fn layout_entries(kernel: &Kernel) -> Vec<wgpu::BindGroupLayoutEntry> {

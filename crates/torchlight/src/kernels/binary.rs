@@ -2,8 +2,11 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, Variant, Work};
+use super::{Access, Bounds, Kernel, Needs, Variant, Work};
 use crate::tensor::{Dims, MAX_RANK};
+
+/// Invocations of a workgroup.
+pub const WORKGROUP_SIZE: u32 = 64;
 
 /// The kernel.
 pub static KERNEL: Kernel = Kernel {
@@ -11,7 +14,7 @@ pub static KERNEL: Kernel = Kernel {
     wgsl: include_str!("binary.wgsl"),
     bindings: &[Access::Read, Access::Read, Access::ReadWrite],
     params_bytes: size_of::<Params>() as u32,
-    workgroup_size: 64,
+    bounds: Bounds::Checked,
 };
 
 /// What is computed.
@@ -75,7 +78,14 @@ pub fn variant(function: Function, dense: bool) -> Variant {
             ),
         ),
     };
-    Variant { kernel: &KERNEL, label, block, workgroup_bytes: 0 }
+    Variant {
+        kernel: &KERNEL,
+        label,
+        block: block.into(),
+        workgroup_size: WORKGROUP_SIZE,
+        workgroup_bytes: 0,
+        needs: Needs::default(),
+    }
 }
 
 /// Two inputs and their result.
@@ -116,7 +126,7 @@ pub fn params(shapes: &Shapes, dense: bool, alpha: f32) -> Params {
 
 /// Workgroups of a step.
 pub fn workgroups(shapes: &Shapes, dense: bool) -> u64 {
-    u64::from(params(shapes, dense, 1.0).lanes).div_ceil(u64::from(KERNEL.workgroup_size))
+    u64::from(params(shapes, dense, 1.0).lanes).div_ceil(u64::from(WORKGROUP_SIZE))
 }
 
 /// What a step must do: read both inputs, write the result. A sum with a factor is two operations an element.

@@ -2,7 +2,10 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, Variant, Work};
+use super::{Access, Bounds, Kernel, Needs, Variant, Work};
+
+/// Invocations of a workgroup.
+pub const WORKGROUP_SIZE: u32 = 256;
 
 /// The kernel.
 pub static KERNEL: Kernel = Kernel {
@@ -10,7 +13,7 @@ pub static KERNEL: Kernel = Kernel {
     wgsl: include_str!("calibrate_copy.wgsl"),
     bindings: &[Access::Read, Access::ReadWrite],
     params_bytes: size_of::<Params>() as u32,
-    workgroup_size: 256,
+    bounds: Bounds::Checked,
 };
 
 /// The params slot.
@@ -23,12 +26,19 @@ pub struct Params {
 
 /// The one variant.
 pub fn variant() -> Variant {
-    Variant { kernel: &KERNEL, label: KERNEL.stem, block: "", workgroup_bytes: 0 }
+    Variant {
+        kernel: &KERNEL,
+        label: KERNEL.stem,
+        block: "".into(),
+        workgroup_size: WORKGROUP_SIZE,
+        workgroup_bytes: 0,
+        needs: Needs::default(),
+    }
 }
 
 /// Workgroups for a number of lanes.
 pub fn workgroups(params: Params) -> u64 {
-    u64::from(params.lanes).div_ceil(u64::from(KERNEL.workgroup_size))
+    u64::from(params.lanes).div_ceil(u64::from(WORKGROUP_SIZE))
 }
 
 /// What it must do: every lane read and written.

@@ -1,10 +1,11 @@
-// calibrate_fma: multiply-adds on registers, to measure how fast the device computes in f32.
+// calibrate_fma: multiply-adds on registers, to measure how fast the device computes in f32 or f16.
 //
 // Every invocation keeps eight independent chains of vec4, so that one waits for none of the others, and writes one lane
 // in the end, so that nothing can be left out. Each turn of the loop does eight steps of every chain: counting turns
 // costs little beside them.
 
 // variant {
+alias Real = f32;
 // }
 
 struct Params {
@@ -18,9 +19,9 @@ const WORKGROUP_SIZE: u32 = 256u;
 @group(0) @binding(1) var<storage, read_write> destination: array<vec4<f32>>;
 
 // The factor keeps every chain finite, whatever the number of iterations.
-const FACTOR: vec4<f32> = vec4<f32>(0.5);
+const FACTOR: vec4<Real> = vec4<Real>(0.5);
 
-fn steps(x: vec4<f32>, term: vec4<f32>) -> vec4<f32> {
+fn steps(x: vec4<Real>, term: vec4<Real>) -> vec4<Real> {
     let x4 = fma(fma(fma(fma(x, FACTOR, term), FACTOR, term), FACTOR, term), FACTOR, term);
     return fma(fma(fma(fma(x4, FACTOR, term), FACTOR, term), FACTOR, term), FACTOR, term);
 }
@@ -35,7 +36,8 @@ fn main(
     if (invocation >= params.invocations) {
         return;
     }
-    let term = vec4<f32>(f32(invocation), 1.0, 2.0, 3.0);
+    // A small number, so that no chain leaves the range of f16.
+    let term = vec4<Real>(Real(invocation % 64u), 1.0, 2.0, 3.0);
     var a = term;
     var b = term + 1.0;
     var c = term + 2.0;
@@ -54,5 +56,5 @@ fn main(
         g = steps(g, term);
         h = steps(h, term);
     }
-    destination[invocation] = (a + b) + (c + d) + (e + f) + (g + h);
+    destination[invocation] = vec4<f32>((a + b) + (c + d) + (e + f) + (g + h));
 }

@@ -7,11 +7,15 @@
 pub mod binary;
 pub mod calibrate_copy;
 pub mod calibrate_fma;
+pub mod calibrate_matrix;
 mod grid;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
 pub mod sdpa_softmax;
+mod unroll;
 pub mod update_cache;
+
+use std::borrow::Cow;
 
 pub use grid::Grid;
 
@@ -35,8 +39,31 @@ pub struct Kernel {
     pub bindings: &'static [Access],
     /// Bytes of the params struct.
     pub params_bytes: u32,
-    /// Invocations of a workgroup.
-    pub workgroup_size: u32,
+    /// Who keeps its reads and writes inside their buffers.
+    pub bounds: Bounds,
+}
+
+/// Who keeps a kernel's reads and writes inside their buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bounds {
+    /// The compiler: it clamps every index.
+    Checked,
+    /// The kernel itself, by the argument that its WGSL file gives under `Bounds:`. [`SessionOptions::checked`] lets the
+    /// compiler check all the same.
+    ///
+    /// [`SessionOptions::checked`]: crate::SessionOptions::checked
+    Argued,
+}
+
+/// What a variant needs of a device beyond what every WebGPU device has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Needs {
+    /// The smallest subgroup that it works with, in invocations; 0 where it uses no subgroups.
+    pub subgroup_size: u32,
+    /// 16-bit floats in shaders.
+    pub shader_f16: bool,
+    /// Cooperative matrices of 16 x 16 elements.
+    pub cooperative_matrix: bool,
 }
 
 /// A kernel with its variant block filled in: what a pipeline is made of.
@@ -47,20 +74,24 @@ pub struct Variant {
     /// The name in profiles. It is the stem, or the stem and what the variant computes.
     pub label: &'static str,
     /// The lines of the variant block.
-    pub block: &'static str,
+    pub block: Cow<'static, str>,
+    /// Invocations of a workgroup.
+    pub workgroup_size: u32,
     /// Bytes of workgroup memory.
     pub workgroup_bytes: u32,
+    /// What it needs of a device.
+    pub needs: Needs,
 }
 
 impl Variant {
-    /// The WGSL text.
+    /// The WGSL text: the file with the block of this variant, and with marked loops written out.
     pub fn source(&self) -> String {
         const OPEN: &str = "// variant {\n";
         let wgsl = self.kernel.wgsl;
         let parts = wgsl.split_once(OPEN).and_then(|(head, rest)| Some((head, rest.split_once("// }\n")?.1)));
         // Every kernel has the block: a test builds every variant.
         let (head, tail) = parts.unwrap_or((wgsl, ""));
-        format!("{head}{OPEN}{}// }}\n{tail}", self.block)
+        unroll::unroll(&format!("{head}{OPEN}{}// }}\n{tail}", self.block))
     }
 }
 
@@ -88,6 +119,35 @@ impl Width {
     }
 }
 
+/// The type of cached keys and values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KvType {
+    /// 32-bit floats: what programs hold.
+    #[default]
+    F32,
+    /// 16-bit floats, two in a u32, the first in its low half: half the memory. Values are rounded to the nearest, ties to
+    /// even; what lies beyond the largest one, 65504, becomes that one with its sign, infinities too; NaN stays NaN.
+    F16,
+}
+
+impl KvType {
+    /// Bytes of an element.
+    pub const fn size_bytes(self) -> u32 {
+        match self {
+            Self::F32 => 4,
+            Self::F16 => 2,
+        }
+    }
+
+    /// The name used in tables and options.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+        }
+    }
+}
+
 /// What a dispatch must do, whatever its kernel does on top: the base of bandwidths and arithmetic rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
@@ -106,7 +166,13 @@ pub fn all_variants() -> Vec<Variant> {
     let binary = [binary::Function::Add, binary::Function::Mul]
         .into_iter()
         .flat_map(|function| [binary::variant(function, true), binary::variant(function, false)]);
-    let single = [sdpa_softmax::variant(), calibrate_copy::variant(), calibrate_fma::variant()];
+    let single = [
+        sdpa_softmax::variant(),
+        calibrate_copy::variant(),
+        calibrate_fma::variant(calibrate_fma::Real::F32),
+        calibrate_fma::variant(calibrate_fma::Real::F16),
+        calibrate_matrix::variant(),
+    ];
     attention.chain(single).chain(binary).collect()
 }
 

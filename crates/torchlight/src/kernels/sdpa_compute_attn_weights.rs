@@ -2,7 +2,10 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, AttentionProblem, Kernel, Variant, Width, Work};
+use super::{Access, AttentionProblem, Bounds, Kernel, Needs, Variant, Width, Work};
+
+/// Invocations of a workgroup.
+pub const WORKGROUP_SIZE: u32 = 64;
 
 /// The kernel.
 pub static KERNEL: Kernel = Kernel {
@@ -10,7 +13,7 @@ pub static KERNEL: Kernel = Kernel {
     wgsl: include_str!("sdpa_compute_attn_weights.wgsl"),
     bindings: &[Access::Read, Access::Read, Access::ReadWrite],
     params_bytes: size_of::<Params>() as u32,
-    workgroup_size: 64,
+    bounds: Bounds::Checked,
 };
 
 /// The params slot.
@@ -32,7 +35,14 @@ pub fn variant(width: Width) -> Variant {
         Width::Four => "alias Lanes = vec4<f32>;\nfn sum_lanes(x: Lanes) -> f32 { return dot(x, Lanes(1.0)); }\n",
         Width::One => "alias Lanes = f32;\nfn sum_lanes(x: Lanes) -> f32 { return x; }\n",
     };
-    Variant { kernel: &KERNEL, label: KERNEL.stem, block, workgroup_bytes: 0 }
+    Variant {
+        kernel: &KERNEL,
+        label: KERNEL.stem,
+        block: block.into(),
+        workgroup_size: WORKGROUP_SIZE,
+        workgroup_bytes: 0,
+        needs: Needs::default(),
+    }
 }
 
 /// Params of a step.
@@ -49,7 +59,7 @@ pub fn params(problem: &AttentionProblem) -> Params {
 
 /// Workgroups of a step: one invocation a score.
 pub fn workgroups(problem: &AttentionProblem) -> u64 {
-    problem.scores().div_ceil(u64::from(KERNEL.workgroup_size))
+    problem.scores().div_ceil(u64::from(WORKGROUP_SIZE))
 }
 
 /// What a step must do: read q and the keys, write the visible scores; a multiply-add an element and a scale a score.

@@ -2,12 +2,15 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, AttentionProblem, Kernel, Variant, Width, Work};
+use super::{Access, AttentionProblem, Bounds, Kernel, Needs, Variant, Width, Work};
 
 /// Lanes that one workgroup makes; the WGSL file's COLUMNS.
 pub const COLUMNS: u32 = 16;
 /// Keys that one workgroup takes at a time; the WGSL file's STRANDS.
 pub const STRANDS: u32 = 8;
+
+/// Invocations of a workgroup.
+pub const WORKGROUP_SIZE: u32 = COLUMNS * STRANDS;
 
 /// The kernel.
 pub static KERNEL: Kernel = Kernel {
@@ -15,7 +18,7 @@ pub static KERNEL: Kernel = Kernel {
     wgsl: include_str!("sdpa_compute_out.wgsl"),
     bindings: &[Access::Read, Access::Read, Access::ReadWrite],
     params_bytes: size_of::<Params>() as u32,
-    workgroup_size: COLUMNS * STRANDS,
+    bounds: Bounds::Checked,
 };
 
 /// The params slot.
@@ -37,8 +40,15 @@ pub fn variant(width: Width) -> Variant {
         Width::Four => "alias Lanes = vec4<f32>;\n",
         Width::One => "alias Lanes = f32;\n",
     };
-    let workgroup_bytes = KERNEL.workgroup_size * width.elements() * 4;
-    Variant { kernel: &KERNEL, label: KERNEL.stem, block, workgroup_bytes }
+    let workgroup_bytes = WORKGROUP_SIZE * width.elements() * 4;
+    Variant {
+        kernel: &KERNEL,
+        label: KERNEL.stem,
+        block: block.into(),
+        workgroup_size: WORKGROUP_SIZE,
+        workgroup_bytes,
+        needs: Needs::default(),
+    }
 }
 
 /// Params of a step.

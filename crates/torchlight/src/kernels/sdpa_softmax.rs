@@ -2,7 +2,10 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, AttentionProblem, Kernel, Variant, Work};
+use super::{Access, AttentionProblem, Bounds, Kernel, Needs, Variant, Work};
+
+/// Invocations of a workgroup.
+pub const WORKGROUP_SIZE: u32 = 64;
 
 /// The kernel.
 pub static KERNEL: Kernel = Kernel {
@@ -10,7 +13,7 @@ pub static KERNEL: Kernel = Kernel {
     wgsl: include_str!("sdpa_softmax.wgsl"),
     bindings: &[Access::ReadWrite],
     params_bytes: size_of::<Params>() as u32,
-    workgroup_size: 64,
+    bounds: Bounds::Checked,
 };
 
 /// The params slot.
@@ -27,7 +30,14 @@ pub struct Params {
 
 /// The one variant.
 pub fn variant() -> Variant {
-    Variant { kernel: &KERNEL, label: KERNEL.stem, block: "", workgroup_bytes: KERNEL.workgroup_size * 4 }
+    Variant {
+        kernel: &KERNEL,
+        label: KERNEL.stem,
+        block: "".into(),
+        workgroup_size: WORKGROUP_SIZE,
+        workgroup_bytes: WORKGROUP_SIZE * 4,
+        needs: Needs::default(),
+    }
 }
 
 /// Params of a step.

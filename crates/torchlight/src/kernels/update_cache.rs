@@ -2,7 +2,10 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, AttentionProblem, Kernel, Variant, Width, Work};
+use super::{Access, AttentionProblem, Bounds, Kernel, Needs, Variant, Width, Work};
+
+/// Invocations of a workgroup.
+pub const WORKGROUP_SIZE: u32 = 64;
 
 /// The kernel.
 pub static KERNEL: Kernel = Kernel {
@@ -10,7 +13,7 @@ pub static KERNEL: Kernel = Kernel {
     wgsl: include_str!("update_cache.wgsl"),
     bindings: &[Access::Read, Access::ReadWrite],
     params_bytes: size_of::<Params>() as u32,
-    workgroup_size: 64,
+    bounds: Bounds::Checked,
 };
 
 /// The params slot.
@@ -29,7 +32,14 @@ pub fn variant(width: Width) -> Variant {
         Width::Four => "alias Lanes = vec4<f32>;\n",
         Width::One => "alias Lanes = f32;\n",
     };
-    Variant { kernel: &KERNEL, label: KERNEL.stem, block, workgroup_bytes: 0 }
+    Variant {
+        kernel: &KERNEL,
+        label: KERNEL.stem,
+        block: block.into(),
+        workgroup_size: WORKGROUP_SIZE,
+        workgroup_bytes: 0,
+        needs: Needs::default(),
+    }
 }
 
 /// Rows to write: `new_tokens` of `row_elements` (kv_heads * head_dim) each, from row `input_pos` on.
@@ -61,7 +71,7 @@ pub fn params(rows: Rows) -> Params {
 
 /// Workgroups of a step.
 pub fn workgroups(rows: Rows) -> u64 {
-    u64::from(params(rows).lanes).div_ceil(u64::from(KERNEL.workgroup_size))
+    u64::from(params(rows).lanes).div_ceil(u64::from(WORKGROUP_SIZE))
 }
 
 /// What a step must do: every new element read and written.

@@ -4,8 +4,8 @@ use bytemuck::Pod;
 
 use crate::graph::{IntArg, Live, SdpaWithKvCache, TensorId};
 use crate::kernels::{
-    AttentionProblem, Work, binary, calibrate_copy, calibrate_fma, sdpa_compute_attn_weights, sdpa_compute_out,
-    sdpa_softmax, update_cache,
+    AttentionProblem, Work, binary, calibrate_copy, calibrate_fma, calibrate_matrix, sdpa_compute_attn_weights,
+    sdpa_compute_out, sdpa_softmax, update_cache,
 };
 use crate::tensor::Dims;
 
@@ -69,6 +69,8 @@ pub enum Launch {
     CalibrateCopy(calibrate_copy::Params),
     /// Multiply-adds of fixed number, to measure a device.
     CalibrateFma(calibrate_fma::Params),
+    /// Matrix products of fixed number, to measure a device.
+    CalibrateMatrix(calibrate_matrix::Params),
     /// A sum or product.
     Binary {
         /// First input.
@@ -112,7 +114,7 @@ impl Launch {
                 write(slot, &sdpa_compute_out::params(&problem));
                 sdpa_compute_out::workgroups(&problem)
             }
-            Self::CalibrateCopy(_) | Self::CalibrateFma(_) => self.resolve_fixed(slot),
+            Self::CalibrateCopy(_) | Self::CalibrateFma(_) | Self::CalibrateMatrix(_) => self.resolve_fixed(slot),
             Self::Binary { a, b, out, alpha, dense, .. } => {
                 let shapes = binary::Shapes { a: live.dims(*a), b: live.dims(*b), out: live.dims(*out) };
                 write(slot, &binary::params(&shapes, *dense, *alpha));
@@ -133,6 +135,10 @@ impl Launch {
             Self::CalibrateFma(params) => {
                 write(slot, params);
                 calibrate_fma::workgroups(*params)
+            }
+            Self::CalibrateMatrix(params) => {
+                write(slot, params);
+                u64::from(params.workgroups)
             }
             _ => 0,
         }
@@ -171,6 +177,11 @@ impl Launch {
                 shape: format!("[{}]", params.invocations),
                 context_len: None,
                 work: calibrate_fma::work(*params),
+            },
+            Self::CalibrateMatrix(params) => Described {
+                shape: format!("[{}]", params.workgroups),
+                context_len: None,
+                work: calibrate_matrix::work(*params),
             },
             Self::SdpaComputeAttnWeights(attention) => attention.describe(live, sdpa_compute_attn_weights::work),
             Self::SdpaSoftmax(attention) => attention.describe(live, sdpa_softmax::work),

@@ -28,7 +28,7 @@ pub(super) fn check_variant(limits: &DeviceLimits, variant: &Variant) -> Result<
         let what = format!("kernel {}", variant.label);
         Err(Error::Limits { what, needed: needed.into(), unit, limit: limit.into(), hint: String::new() })
     };
-    let (bytes, size) = (variant.workgroup_bytes, variant.kernel.workgroup_size);
+    let (bytes, size) = (variant.workgroup_bytes, variant.workgroup_size);
     if bytes > limits.max_compute_workgroup_storage_size {
         return refuse(bytes, "bytes of workgroup memory", limits.max_compute_workgroup_storage_size);
     }

@@ -35,6 +35,12 @@ pub struct Peaks {
     pub copy_gbps: f64,
     /// Multiply-adds on registers, in GFLOP/s; a multiply-add is two operations.
     pub f32_gflops: f64,
+    /// The same in f16, where shaders may use it.
+    #[serde(default)]
+    pub f16_gflops: Option<f64>,
+    /// Products of 16 x 16 matrices of f16 with f32 sums, in GFLOP/s, where the device has cooperative matrices.
+    #[serde(default)]
+    pub matrix_gflops: Option<f64>,
 }
 
 /// The statistics of a key.

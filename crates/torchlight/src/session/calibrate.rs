@@ -1,8 +1,9 @@
 //! What a device was measured to do: the ceilings that kernels are held against.
 
 use crate::error::{Error, Result};
-use crate::gpu::{Clock, Download, Engine, Gpu, Run, Submitted};
-use crate::kernels::{Grid, Variant, Work, calibrate_copy, calibrate_fma};
+use crate::gpu::{Clock, Download, Engine, EngineOptions, Gpu, Run, Submitted};
+use crate::kernels::calibrate_fma::Real;
+use crate::kernels::{Grid, Variant, Work, calibrate_copy, calibrate_fma, calibrate_matrix};
 use crate::plan::{BufferId, BufferPlan, Dispatch, Launch, PARAMS_SLOT_BYTES, Plan, Role, Step, VariantId};
 use crate::profile::{Peaks, TimestampMode};
 
@@ -25,7 +26,7 @@ struct Probe {
     work: Work,
 }
 
-/// Measures a device. It takes up to three seconds, and as much memory as the largest binding twice, at most 2 GiB.
+/// Measures a device. It takes up to six seconds, and as much memory as the largest binding twice, at most 2 GiB.
 ///
 /// Times are GPU timestamps at begin and end of a pass where the device has them, else the host's clock around a run.
 ///
@@ -41,11 +42,14 @@ pub fn calibrate(gpu: &Gpu) -> Result<Peaks> {
 /// # Errors
 /// As [`calibrate()`].
 pub async fn calibrate_async(gpu: &Gpu) -> Result<Peaks> {
+    let facts = gpu.facts();
+    let gflops = async |probe: Probe| Ok::<f64, Error>(probe.work.flops as f64 / fastest_ns(gpu, &probe).await?);
     let copy = copy_probe(gpu);
-    let copy_ns = fastest_ns(gpu, &copy).await?;
-    let fma = fma_probe(gpu);
-    let fma_ns = fastest_ns(gpu, &fma).await?;
-    Ok(Peaks { copy_gbps: copy.work.bytes as f64 / copy_ns, f32_gflops: fma.work.flops as f64 / fma_ns })
+    let copy_gbps = copy.work.bytes as f64 / fastest_ns(gpu, &copy).await?;
+    let f32_gflops = gflops(fma_probe(gpu, Real::F32)).await?;
+    let f16_gflops = if facts.shader_f16 { Some(gflops(fma_probe(gpu, Real::F16)).await?) } else { None };
+    let matrix_gflops = if facts.cooperative_matrix { Some(gflops(matrix_probe()).await?) } else { None };
+    Ok(Peaks { copy_gbps, f32_gflops, f16_gflops, matrix_gflops })
 }
 
 fn copy_probe(gpu: &Gpu) -> Probe {
@@ -61,15 +65,30 @@ fn copy_probe(gpu: &Gpu) -> Probe {
     }
 }
 
-fn fma_probe(gpu: &Gpu) -> Probe {
+fn fma_probe(gpu: &Gpu, real: Real) -> Probe {
     // About a millisecond on a fast GPU; a CPU gets a hundredth of it.
     let (iterations, invocations) = if gpu.facts().is_cpu { (32, 1 << 14) } else { (256, 1 << 19) };
     let params = calibrate_fma::Params { iterations, invocations };
     Probe {
-        variant: calibrate_fma::variant(),
+        variant: calibrate_fma::variant(real),
         launch: Launch::CalibrateFma(params),
         buffer_bytes: 16 * u64::from(invocations),
         work: calibrate_fma::work(params),
+    }
+}
+
+/// About a millisecond on a fast GPU; no CPU has cooperative matrices.
+fn matrix_probe() -> Probe {
+    matrix_probe_of(calibrate_matrix::Params { iterations: 512, workgroups: 1056 })
+}
+
+fn matrix_probe_of(params: calibrate_matrix::Params) -> Probe {
+    let work = calibrate_matrix::work(params);
+    Probe {
+        variant: calibrate_matrix::variant(),
+        launch: Launch::CalibrateMatrix(params),
+        buffer_bytes: work.bytes,
+        work,
     }
 }
 
@@ -97,7 +116,7 @@ fn plan(probe: &Probe, max_workgroups_per_dimension: u32) -> Plan {
 async fn fastest_ns(gpu: &Gpu, probe: &Probe) -> Result<f64> {
     let facts = gpu.facts();
     let plan = plan(probe, facts.limits.max_compute_workgroups_per_dimension);
-    let mut engine = Engine::new(gpu, &plan, 16).await?;
+    let mut engine = Engine::new(gpu, &plan, EngineOptions { readback_bytes: 16, ..EngineOptions::default() }).await?;
     let mut params = [0; PARAMS_SLOT_BYTES as usize];
     let workgroups = probe.launch.resolve_fixed(&mut params);
     let grid = Grid::fold(workgroups, plan.max_workgroups_per_dimension)
@@ -111,7 +130,7 @@ async fn fastest_ns(gpu: &Gpu, probe: &Probe) -> Result<f64> {
     // The first run pays for compilation, and for pages that nobody touched before.
     while runs < 3 || (since < SETTLED_AFTER && clock.now_ns() < budget_ns) {
         let begun_ns = clock.now_ns();
-        let run = Run { params: &params, grids: &[grid], downloads: &downloads, timestamps, tap: None };
+        let run = Run { params: &params, grids: &[Some(grid)], downloads: &downloads, timestamps, tap: None };
         let Submitted { pending, stamps, .. } = engine.submit(&plan, run)?;
         pending.bytes().await?;
         let host_ns = clock.now_ns() - begun_ns;
@@ -137,17 +156,26 @@ mod tests {
     use crate::gpu::GpuOptions;
     use crate::reference;
 
+    fn gpu() -> Gpu {
+        Gpu::open_blocking(&GpuOptions { experimental: true, ..GpuOptions::default() }).unwrap()
+    }
+
     /// What a probe leaves in its last buffer, which begins as `source` does in its first.
     fn result(probe: &Probe, source: &[f32]) -> Vec<f32> {
-        let gpu = Gpu::open_blocking(&GpuOptions::default()).unwrap();
+        let gpu = gpu();
         let plan = plan(probe, 65535);
-        let mut engine = pollster::block_on(Engine::new(&gpu, &plan, probe.buffer_bytes)).unwrap();
+        let mut engine = pollster::block_on(Engine::new(
+            &gpu,
+            &plan,
+            EngineOptions { readback_bytes: probe.buffer_bytes, ..EngineOptions::default() },
+        ))
+        .unwrap();
         engine.upload(BufferId(0), bytemuck::cast_slice(source));
         let mut params = [0; PARAMS_SLOT_BYTES as usize];
         let grid = Grid::fold(probe.launch.resolve_fixed(&mut params), 65535).unwrap();
         let last = BufferId(plan.buffers.len() as u32 - 1);
         let downloads = [Download { output: 0, buffer: last, size_bytes: probe.buffer_bytes, offset_bytes: 0 }];
-        let (grids, timestamps) = ([grid], TimestampMode::Off);
+        let (grids, timestamps) = ([Some(grid)], TimestampMode::Off);
         let run = Run { params: &params, grids: &grids, downloads: &downloads, timestamps, tap: None };
         let pending = engine.submit(&plan, run).unwrap().pending;
         bytemuck::pod_collect_to_vec(&pollster::block_on(pending.bytes()).unwrap())
@@ -170,10 +198,18 @@ mod tests {
 
     #[test]
     fn the_multiply_adds_are_all_done() {
-        for iterations in [0, 1, 7, 100] {
+        for (real, tolerances) in [(Real::F32, [1e-5, 1e-30]), (Real::F16, [4e-3, 1e-6])] {
+            for iterations in [0, 1, 7, 100] {
+                check_fma(real, iterations, tolerances);
+            }
+        }
+    }
+
+    fn check_fma(real: Real, iterations: u32, [relative, absolute]: [f64; 2]) {
+        {
             let params = calibrate_fma::Params { iterations, invocations: 300 };
             let probe = Probe {
-                variant: calibrate_fma::variant(),
+                variant: calibrate_fma::variant(real),
                 launch: Launch::CalibrateFma(params),
                 buffer_bytes: 300 * 16,
                 work: calibrate_fma::work(params),
@@ -183,12 +219,31 @@ mod tests {
                 let wanted = reference::calibrate_fma::reference(iterations, invocation as u32);
                 for (got, wanted) in lane.iter().zip(wanted) {
                     let error = (f64::from(*got) - wanted).abs();
-                    // What is left of the start of a chain may be below the smallest f32.
+                    // What is left of the start of a chain may be below the smallest number of the type.
                     assert!(
-                        error <= 1e-5 * wanted.abs() || error < 1e-30,
+                        error <= relative * wanted.abs() || error < absolute,
                         "{iterations} turns, {invocation}: {got}, wanted {wanted}"
                     );
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn the_matrix_products_are_all_done_where_there_are_matrices() {
+        let gpu = gpu();
+        let peaks = pollster::block_on(calibrate_async(&gpu)).unwrap();
+        assert_eq!(peaks.matrix_gflops.is_some(), gpu.facts().cooperative_matrix);
+        if !gpu.facts().cooperative_matrix {
+            return;
+        }
+        for iterations in [0, 1, 7] {
+            let got = result(&matrix_probe_of(calibrate_matrix::Params { iterations, workgroups: 3 }), &[]);
+            let wanted = reference::calibrate_matrix::reference(iterations);
+            assert_eq!(got.len(), 12 * 256);
+            for (index, got) in got.iter().enumerate() {
+                let wanted = wanted[index % 256];
+                assert!((f64::from(*got) - wanted).abs() < 1e-2, "{iterations} turns, {index}: {got}, wanted {wanted}");
             }
         }
     }

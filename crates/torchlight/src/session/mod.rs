@@ -14,7 +14,7 @@ pub use options::SessionOptions;
 pub use outputs::Output;
 
 use crate::error::{Error, Result};
-use crate::gpu::{Clock, Command, Download, Engine, Gpu, Pending, Run, Submitted};
+use crate::gpu::{Clock, Command, Download, Engine, EngineOptions, Gpu, Pending, Run, Submitted};
 use crate::graph::{Graph, GraphOutput, Live, Origin, TensorId};
 use crate::kernels::Grid;
 use crate::plan::{BufferId, DeviceFacts, PARAMS_SLOT_BYTES, Plan, Role};
@@ -51,7 +51,7 @@ pub struct Session {
     inputs: Inputs,
     live: Live,
     params: Vec<u8>,
-    grids: Vec<Grid>,
+    grids: Vec<Option<Grid>>,
     downloads: Vec<Download>,
     timestamps: TimestampMode,
     notice: Option<String>,
@@ -91,7 +91,7 @@ impl Session {
     pub async fn new_async(gpu: &Gpu, graph: &Graph<'_>, options: SessionOptions) -> Result<Self> {
         let plan = Plan::new(graph, gpu.facts())?;
         let readback_bytes = graph.outputs.iter().map(|output| largest_download(graph, output)).sum();
-        let engine = Engine::new(gpu, &plan, readback_bytes).await?;
+        let engine = Engine::new(gpu, &plan, EngineOptions { readback_bytes, checked: options.checked }).await?;
         upload_constants(&engine, &plan, graph);
         let states = states(&plan, graph);
         let dispatches = plan.dispatches().count();
@@ -266,6 +266,10 @@ impl Session {
         let slots = self.params.chunks_exact_mut(PARAMS_SLOT_BYTES as usize);
         for (dispatch, slot) in self.plan.dispatches().zip(slots) {
             let workgroups = dispatch.launch.resolve(&self.live, slot);
+            if workgroups == 0 {
+                self.grids.push(None);
+                continue;
+            }
             let limit = self.plan.max_workgroups_per_dimension;
             let grid = Grid::fold(workgroups, limit).ok_or_else(|| Error::Limits {
                 what: format!("kernel {}", self.plan.variant(dispatch.variant).label),
@@ -274,7 +278,7 @@ impl Session {
                 limit: u64::from(limit) * u64::from(limit),
                 hint: String::new(),
             })?;
-            self.grids.push(grid);
+            self.grids.push(Some(grid));
         }
         Ok(())
     }

@@ -11,12 +11,14 @@ pub struct SessionOptions {
     /// How many samples are kept for [`Session::take_profile`](super::Session::take_profile): those of the latest runs.
     /// Runs beyond that are counted, and stay in the statistics.
     pub profile_samples: usize,
+    /// Whether the compiler checks the bounds of every kernel, also of those that argue for their own: slower, for tests.
+    pub checked: bool,
 }
 
 impl Default for SessionOptions {
     /// No timestamps.
     fn default() -> Self {
-        Self { timestamps: TimestampMode::Off, profile_samples: 1 << 18 }
+        Self { timestamps: TimestampMode::Off, profile_samples: 1 << 18, checked: false }
     }
 }
 

@@ -160,7 +160,7 @@ impl Profiler {
 }
 
 /// What the dispatches of a run are, by its live shapes.
-pub(super) fn describe(plan: &Plan, graph: &Graph<'_>, live: &Live, grids: &[Grid]) -> Vec<Timed> {
+pub(super) fn describe(plan: &Plan, graph: &Graph<'_>, live: &Live, grids: &[Option<Grid>]) -> Vec<Timed> {
     let timed = |(index, (dispatch, grid)): (usize, (&Dispatch, &Grid))| {
         let variant = plan.variant(dispatch.variant);
         let node = &graph.nodes[dispatch.node as usize];
@@ -175,12 +175,13 @@ pub(super) fn describe(plan: &Plan, graph: &Graph<'_>, live: &Live, grids: &[Gri
             shape: Arc::from(described.shape),
             context_len: described.context_len,
             workgroups: [grid.x, grid.y],
-            workgroup_size: variant.kernel.workgroup_size,
+            workgroup_size: variant.workgroup_size,
             bytes: described.work.bytes,
             flops: described.work.flops,
         }
     };
-    plan.dispatches().zip(grids).enumerate().map(timed).collect()
+    let launched = plan.dispatches().zip(grids).filter_map(|(dispatch, grid)| Some((dispatch, grid.as_ref()?)));
+    launched.enumerate().map(timed).collect()
 }
 
 #[cfg(test)]

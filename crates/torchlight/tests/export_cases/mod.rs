@@ -67,7 +67,7 @@ pub(crate) fn profile_of(runs: &[RunProfile]) -> Profile {
         driver: "driver\n1.2".to_owned(),
         is_cpu: true,
     };
-    let peaks = Some(Peaks { copy_gbps: 812.5, f32_gflops: 10_400.1 });
+    let peaks = Some(Peaks { copy_gbps: 812.5, f32_gflops: 10_400.1, f16_gflops: Some(20_800.5), matrix_gflops: None });
     let about = Profile { adapter, peaks, warmup: 1, ..Profile::default() };
     Profile { dropped_runs: 7, untimed_runs: 2, mode: TimestampMode::Pass, ..about.of_runs(runs) }
 }
