@@ -3,7 +3,9 @@
 //! The page is a template with its styles and scripts, and the profile as JSON in it. Every name reaches the page as data,
 //! so no name is ever read as markup.
 
+mod columns;
 mod data;
+mod table;
 mod timeline;
 
 use std::io::{self, Write};
@@ -16,30 +18,42 @@ use crate::profile::Profile;
 const PAGE: &str = include_str!("report/page.html");
 const STYLE: &str = include_str!("report/page.css");
 /// In the order of use: they share one scope.
-const SCRIPTS: [&str; 5] = [
+const SCRIPTS: [&str; 6] = [
     include_str!("report/common.js"),
     include_str!("report/head.js"),
     include_str!("report/bars.js"),
+    include_str!("report/columns.js"),
     include_str!("report/timeline.js"),
     include_str!("report/table.js"),
 ];
 
+/// No page is larger, whatever the profile.
+const MOST_BYTES: usize = 500_000;
+
 /// Writes a profile as a self-contained HTML page: what ran where, the kernels' times by step, a timeline of the runs that
 /// were kept and a table of all statistics.
 ///
-/// The timeline holds at most some 10,000 dispatches: of more, whole runs evenly from the first to the last. The page says
-/// so.
+/// The page stays within 500,000 bytes. So the timeline holds at most 10,000 dispatches, or two runs: of more, whole runs
+/// evenly from the first to the last. What does not fit then, such as 10,000 dispatches that have no name in common, is
+/// left out too, and so are the table's lines with the least time. The page says so in each case. Kernels beyond the 64 with
+/// the most time are shown as one, and of a name at most 200 characters.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write_report(profile: &Profile, title: &str, out: &mut impl Write) -> io::Result<()> {
+    let title = escape_html(&data::short(title));
+    // The title is there twice, and all but the data in every page.
+    let frame = [PAGE, &title, &title, STYLE].into_iter().chain(SCRIPTS).map(str::len).sum::<usize>();
     let mut rest = PAGE;
     while let Some((text, (part, after))) = next_part(rest) {
         out.write_all(text.as_bytes())?;
         match part {
-            "title" => out.write_all(escape_html(title).as_bytes())?,
+            "title" => out.write_all(title.as_bytes())?,
             "style" => out.write_all(STYLE.as_bytes())?,
-            "data" => out.write_all(escape_json(&serde_json::to_string(&Data::of(profile))?).as_bytes())?,
+            "data" => {
+                let data = Data::of(profile, MOST_BYTES - frame);
+                out.write_all(escape_json(&serde_json::to_string(&data)?).as_bytes())?;
+            }
             "script" => SCRIPTS.iter().try_for_each(|script| out.write_all(script.as_bytes()))?,
             _ => unreachable!("the page has a part {part}"),
         }

@@ -1,5 +1,6 @@
 // Stacked bars: what the kernels of a step take, by step and context.
 {
+  const MOST_NAMED = 12;
   const { bars, steps_a_bar } = data.steps;
   const total = (bar) => bar.kernels_ns.reduce((sum, ns) => sum + (ns ?? 0), 0);
   const isMeasured = (bar) => bar.kernels_ns.some((ns) => ns !== null);
@@ -12,12 +13,17 @@
   function describe(bar) {
     const kernels = bar.kernels_ns.map((ns, kernel) => ({ ns, kernel })).reverse();
     const present = kernels.filter(({ ns }) => ns !== null);
+    // More would not fit into the window: those with the most time, in the order of the bar.
+    const least = present.map(({ ns }) => ns).sort((a, b) => b - a)[MOST_NAMED - 1] ?? 0;
+    const named = present.filter(({ ns }) => ns >= least).slice(0, MOST_NAMED);
+    const unnamed = present.length - named.length;
     return [
       html('h3', {}, `${bar.first === bar.last ? 'Step' : 'Steps'} ${range([bar.first, bar.last])}`),
       list([
         ['context', bar.context === null ? DASH : range(bar.context)],
         ['runs', fixed(bar.runs)],
-        ...present.map(({ ns, kernel }) => [[swatch(paint(kernel)), kernelName(kernel)], time(ns)]),
+        ...named.map(({ ns, kernel }) => [[swatch(paint(kernel)), kernelName(kernel)], time(ns)]),
+        ...(unnamed > 0 ? [['not listed', plural(unnamed, 'kernel')]] : []),
         ['all kernels', isMeasured(bar) ? time(total(bar)) : DASH],
       ]),
     ];

@@ -1,27 +1,37 @@
 //! What the page shows, as the JSON that its scripts read. Numbers that were not measured are null.
+//!
+//! Each part is bounded, and the timeline gets what the others leave of the page.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::escape_json;
+use super::table::Table;
 use super::timeline::Timeline;
-use crate::profile::{Adapter, DeviceClock, Durations, KeyStatistics, Profile, Quality, RunProfile};
+use crate::profile::{Adapter, DeviceClock, Durations, KernelSummary, Profile, Quality, RunProfile};
+
+/// The most kernels that are told apart, by the most time. Twelve have a look of their own.
+const MOST_KERNELS: usize = 64;
 
 /// The most bars that can be told apart: of more steps, neighbours share one.
 const MOST_BARS: usize = 96;
 
+/// The most characters of a name.
+const MOST_CHARACTERS: usize = 200;
+
 /// Everything.
 #[derive(Serialize)]
-pub(super) struct Data<'p> {
-    adapter: &'p Adapter,
+pub(super) struct Data {
+    adapter: Adapter,
     modes: Vec<&'static str>,
     clock: Option<DeviceClock>,
     counts: Counts,
     kernels: Vec<Kernel>,
     steps: Steps,
+    table: Table,
     timeline: Timeline,
-    table: Vec<Row>,
 }
 
 /// How much there is, and what is missing.
@@ -38,7 +48,7 @@ struct Counts {
 /// A kernel over all routes, shapes and contexts. Everything else names it by its place in the list.
 #[derive(Serialize)]
 struct Kernel {
-    name: Arc<str>,
+    name: String,
     dispatches: u64,
     mean_ns: Option<f64>,
     share: Option<f64>,
@@ -64,31 +74,16 @@ struct Bar {
     kernels_ns: Vec<Option<f64>>,
 }
 
-/// A line of the table.
-#[derive(Serialize)]
-struct Row {
-    kernel: usize,
-    route: Option<&'static str>,
-    shape: Arc<str>,
-    context_bucket: Option<u32>,
-    dispatches: u64,
-    counted: u64,
-    flagged: BTreeMap<&'static str, u64>,
-    min_ns: Option<f64>,
-    quantiles_ns: [Option<f64>; 3],
-    mean_ns: Option<f64>,
-    total_ns: Option<f64>,
-    share: Option<f64>,
-    bandwidth_gbps: Option<f64>,
-    gflops: Option<f64>,
-}
-
-impl<'p> Data<'p> {
-    pub(super) fn of(profile: &'p Profile) -> Self {
-        let mut names = Interner::default();
-        let kernels: Vec<Kernel> = profile.kernels().into_iter().map(Kernel::of).collect();
-        for kernel in &kernels {
-            names.place(&kernel.name);
+impl Data {
+    /// As much as fits into so many bytes of the page.
+    pub(super) fn of(profile: &Profile, most_bytes: usize) -> Self {
+        let mut summaries = profile.kernels();
+        if summaries.len() > MOST_KERNELS {
+            summaries.sort_by(|a, b| b.durations.total_ns.total_cmp(&a.durations.total_ns));
+        }
+        let mut names = Interner::new(MOST_KERNELS);
+        for summary in &summaries {
+            names.place(&summary.kernel);
         }
         let mut modes = Vec::new();
         for run in &profile.runs {
@@ -96,27 +91,44 @@ impl<'p> Data<'p> {
                 modes.push(run.mode.name());
             }
         }
-        let total_ns = profile.total_ns();
-        let table = profile.statistics.iter().map(|entry| Row::of(entry, total_ns, &mut names)).collect();
         let steps = Steps::of(&profile.runs, &mut names);
-        let timeline = Timeline::of(&profile.runs, &mut names);
-        Self {
-            adapter: &profile.adapter,
+        let table = Table::of(profile, &mut names);
+        let mut data = Self {
+            adapter: Adapter {
+                name: short(&profile.adapter.name),
+                backend: short(&profile.adapter.backend),
+                driver: short(&profile.adapter.driver),
+                is_cpu: profile.adapter.is_cpu,
+            },
             modes,
             clock: profile.runs.last().map(|run| run.clock),
             counts: Counts::of(profile),
-            kernels: with_unsummed(kernels, names),
+            kernels: kernels(summaries, &names),
             steps,
-            timeline,
             table,
-        }
+            timeline: Timeline::of(&[], &mut names, usize::MAX),
+        };
+        data.timeline = Timeline::of(&profile.runs, &mut names, most_bytes.saturating_sub(json_bytes(&data)));
+        data
     }
 }
 
-/// Adds kernels that are in a run and in no statistic, as in a profile put together by hand.
-fn with_unsummed(mut kernels: Vec<Kernel>, names: Interner) -> Vec<Kernel> {
-    let unsummed = names.into_strings().into_iter().skip(kernels.len());
-    kernels.extend(unsummed.map(|name| Kernel { name, dispatches: 0, mean_ns: None, share: None }));
+/// The kernels in the order of their places. A kernel that is in a run and in no statistic, as in a profile put together
+/// by hand, was not summed up; those that have no place of their own are summed up behind the others.
+fn kernels(mut summaries: Vec<KernelSummary>, names: &Interner) -> Vec<Kernel> {
+    let others = summaries.split_off(summaries.len().min(MOST_KERNELS));
+    let mut kernels: Vec<Kernel> = summaries.into_iter().map(Kernel::of).collect();
+    let unsummed = names.strings.iter().skip(kernels.len());
+    kernels.extend(unsummed.map(|name| Kernel { name: short(name), dispatches: 0, mean_ns: None, share: None }));
+    if names.others() > 0 {
+        let mut together = KernelSummary {
+            kernel: format!("{} other kernels", names.others()).into(),
+            durations: Durations::default(),
+            share: others.iter().filter_map(|other| other.share).reduce(|sum, share| sum + share),
+        };
+        others.iter().for_each(|other| together.durations.merge(&other.durations));
+        kernels.push(Kernel::of(together));
+    }
     kernels
 }
 
@@ -141,35 +153,12 @@ impl Counts {
 }
 
 impl Kernel {
-    fn of(summary: crate::profile::KernelSummary) -> Self {
+    fn of(summary: KernelSummary) -> Self {
         Self {
+            name: short(&summary.kernel),
             dispatches: summary.durations.dispatches,
             mean_ns: summary.durations.mean_ns().map(rounded),
             share: summary.share,
-            name: summary.kernel,
-        }
-    }
-}
-
-impl Row {
-    fn of(KeyStatistics { key, durations }: &KeyStatistics, all_ns: f64, names: &mut Interner) -> Self {
-        let counts = durations.counted > 0;
-        Self {
-            kernel: names.place(&key.kernel),
-            route: key.route.map(|route| route.name()),
-            shape: key.shape.clone(),
-            context_bucket: key.context_bucket,
-            dispatches: durations.dispatches,
-            counted: durations.counted,
-            flagged: named(&durations.flagged),
-            min_ns: durations.min_ns.map(rounded),
-            quantiles_ns: durations.quantiles_ns([0.5, 0.9, 0.99]).map(|quantile| quantile.map(rounded)),
-            mean_ns: durations.mean_ns().map(rounded),
-            total_ns: counts.then(|| rounded(durations.total_ns)),
-            share: (counts && all_ns > 0.0).then(|| durations.total_ns / all_ns),
-            // A kernel without floating-point operations has no rate of them.
-            bandwidth_gbps: durations.bandwidth_gbps().filter(|_| durations.bytes > 0.0).map(rounded),
-            gflops: durations.gflops().filter(|_| durations.flops > 0.0).map(rounded),
         }
     }
 }
@@ -210,34 +199,64 @@ impl Bar {
     }
 }
 
-/// Strings, each once, and their places.
-#[derive(Default)]
+/// Strings, each once, and their places. Those beyond the limit share the place behind the others.
 pub(super) struct Interner {
+    most: usize,
     places: HashMap<Arc<str>, usize>,
     strings: Vec<Arc<str>>,
 }
 
 impl Interner {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, places: HashMap::new(), strings: Vec::new() }
+    }
+
     /// The place of a string, which is added where it is new.
     pub(super) fn place(&mut self, string: &Arc<str>) -> usize {
         if let Some(&place) = self.places.get(string) {
             return place;
         }
-        self.strings.push(string.clone());
-        self.places.insert(string.clone(), self.strings.len() - 1);
-        self.strings.len() - 1
+        let place = self.strings.len();
+        if place < self.most {
+            self.strings.push(string.clone());
+        }
+        self.places.insert(string.clone(), place);
+        place
     }
 
-    pub(super) fn into_strings(self) -> Vec<Arc<str>> {
-        self.strings
+    pub(super) fn holds(&self, string: &Arc<str>) -> bool {
+        self.places.contains_key(string)
+    }
+
+    /// Strings without a place of their own.
+    fn others(&self) -> usize {
+        self.places.len() - self.strings.len()
+    }
+
+    /// The strings in the order of their places.
+    pub(super) fn into_strings(self) -> Vec<String> {
+        self.strings.iter().map(|string| short(string)).collect()
     }
 }
 
-fn named(flagged: &BTreeMap<Quality, u64>) -> BTreeMap<&'static str, u64> {
+/// A name, or the begin of one that is too long.
+pub(super) fn short(name: &str) -> String {
+    match name.char_indices().nth(MOST_CHARACTERS) {
+        Some(_) => name.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect(),
+        None => name.to_owned(),
+    }
+}
+
+/// What a value takes in the page. One that is no JSON takes nothing: writing the page fails then.
+pub(super) fn json_bytes(value: &impl Serialize) -> usize {
+    serde_json::to_string(value).map_or(0, |json| escape_json(&json).len())
+}
+
+pub(super) fn named(flagged: &BTreeMap<Quality, u64>) -> BTreeMap<&'static str, u64> {
     flagged.iter().map(|(quality, &count)| (quality.name(), count)).collect()
 }
 
 /// Three digits behind the point are enough for ns and for rates.
-fn rounded(value: f64) -> f64 {
+pub(super) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

@@ -1,19 +1,20 @@
 // The table of statistics, sorted by the heading that was pressed last.
 {
+  const { all_rows, shapes, rows: lines } = data.table;
   const us = (ns) => fixed(ns === null ? null : ns / 1e3, 2);
   // Heading, what it sorts by, how it reads, and whether it is text.
   const columns = [
     { name: 'Kernel', key: (row) => data.kernels[row.kernel].name, isText: true,
       cell: (row) => [swatch(paint(row.kernel)), html('span', { class: 'name', title: data.kernels[row.kernel].name }, data.kernels[row.kernel].name)] },
     { name: 'Route', key: (row) => row.route, isText: true },
-    { name: 'Shape', key: (row) => row.shape, isText: true },
+    { name: 'Shape', key: (row) => shapes[row.shape], isText: true },
     { name: 'Context', key: (row) => row.context_bucket, text: (row) => (row.context_bucket === null ? DASH : `≥ ${row.context_bucket}`) },
     { name: 'Dis-\npatches', key: (row) => row.dispatches, text: (row) => fixed(row.dispatches) },
     { name: 'Counted', key: (row) => row.counted, text: (row) => fixed(row.counted) },
     { name: 'Min\nµs', key: (row) => row.min_ns, text: (row) => us(row.min_ns) },
-    { name: 'p50\nµs', key: (row) => row.quantiles_ns[0], text: (row) => us(row.quantiles_ns[0]) },
-    { name: 'p90\nµs', key: (row) => row.quantiles_ns[1], text: (row) => us(row.quantiles_ns[1]) },
-    { name: 'p99\nµs', key: (row) => row.quantiles_ns[2], text: (row) => us(row.quantiles_ns[2]) },
+    { name: 'p50\nµs', key: (row) => row.p50_ns, text: (row) => us(row.p50_ns) },
+    { name: 'p90\nµs', key: (row) => row.p90_ns, text: (row) => us(row.p90_ns) },
+    { name: 'p99\nµs', key: (row) => row.p99_ns, text: (row) => us(row.p99_ns) },
     { name: 'Mean\nµs', key: (row) => row.mean_ns, text: (row) => us(row.mean_ns) },
     { name: 'Total\nms', key: (row) => row.total_ns, text: (row) => fixed(row.total_ns === null ? null : row.total_ns / 1e6, 3) },
     { name: 'Share', key: (row) => row.share, text: (row) => percent(row.share) },
@@ -23,7 +24,9 @@
       text: (row) => flagText(row.flagged) || '0' },
   ];
 
-  const rows = data.table.map((row) => ({
+  // Columns to rows.
+  const line = (place) => Object.fromEntries(Object.entries(lines).map(([name, values]) => [name, values[place]]));
+  const rows = (lines.kernel ?? []).map((kernel, place) => line(place)).map((row) => ({
     row,
     element: html('tr', {}, ...columns.map((column) => {
       const cell = column.cell?.(row) ?? [column.text?.(row) ?? column.key(row) ?? DASH];
@@ -59,5 +62,6 @@
 
   byId('table').append(html('thead', {}, html('tr', {}, ...headings)), body);
   sort(columns.find((column) => column.name.startsWith('Total')), 'descending');
+  if (rows.length < all_rows) byId('table-caption').append(` Thinned: the ${fixed(rows.length)} of ${fixed(all_rows)} lines with the most time.`);
   if (rows.length === 0) body.append(html('tr', {}, html('td', { class: 'text', colspan: columns.length }, 'No dispatch was timed.')));
 }

@@ -1,43 +1,52 @@
 // The timeline: a row for the host and one for each kernel. The view is a stretch of time that all gestures change.
 {
-  const { runs, samples, variants, strings, qualities, all_runs, all_dispatches } = data.timeline;
+  const { strings, all_runs, all_dispatches, is_cut } = data.timeline;
   const PHASES = ['prepare', 'encode', 'submit', 'wait', 'readback', 'unattributed'];
   const SHORTEST_VIEW_NS = 50;
   const [TOP, ROW, BAR] = [44, 38, 17];
 
   // Columns to dispatches and runs. Times are from the start of the first run.
 
-  const durations = new Map(samples.durations);
+  const runs = readColumns(data.timeline.runs);
+  const variants = readColumns(data.timeline.variants);
+  const { variant } = readColumns(data.timeline.sequence);
+  const samples = readColumns(data.timeline.samples, variant);
   const dispatches = [];
   const host = [];
   const spans = [];
+  let returned = 0;
   let deviceEnd = 0;
   runs.run.forEach((number, place) => {
-    const start = runs.start[place];
-    const [prepare, encode, submit, wait, readback, wall] = runs.host[place];
-    const phases = [prepare, encode, submit, wait, readback];
-    const unattributed = wall - phases.reduce((sum, ns) => sum + ns, 0);
+    const start = returned + runs.pause[place];
+    const phases = PHASES.map((phase) => runs[phase][place]);
+    returned = start + phases.reduce((sum, ns) => sum + ns, 0);
     let at = start;
-    [...phases, unattributed].forEach((ns, phase) => {
+    phases.forEach((ns, phase) => {
       if (ns > 0) host.push({ phase, run: place, begin: at, end: at + ns });
       at += Math.max(ns, 0);
     });
     // The device's clock is not the host's: a run's earliest stamp is put where its submit ends.
+    const [prepare, encode, submit] = phases;
     const origin = Math.max(start + prepare + encode + submit, deviceEnd);
     const first = dispatches.length;
+    let latestEnd = 0;
     for (let index = first; index < first + runs.dispatches[place]; index += 1) {
-      const [kernel, route, operator, node, shape] = variants[samples.variant[index]];
-      const [stamped, length] = [samples.begin[index], samples.length[index]];
-      const duration = durations.has(index) ? durations.get(index) : length;
+      const of = (column) => variants[column][variant[index]];
+      const [gap, length, correction] = [samples.gap[index], samples.length[index], samples.correction[index]];
+      const stamped = gap === null ? null : latestEnd + gap;
+      const own = stamped === null ? 0 : Math.max(stamped + length - Math.max(stamped, latestEnd), 0);
+      const duration = correction === null ? null : own + correction;
       const end = stamped === null ? null : origin + stamped + length;
+      if (stamped !== null) latestEnd = Math.max(latestEnd, stamped + length);
       dispatches.push({
-        kernel, route, operator: strings[operator], node, shape: strings[shape], run: place, number: index - first,
-        context: samples.context[index], bytes: samples.bytes[index], quality: qualities[samples.quality[index]],
-        stamped, duration, end, begin: end === null ? null : end - (duration ?? length),
+        kernel: of('kernel'), route: data.timeline.routes[of('route')] ?? null, operator: strings[of('operator')], node: of('node'),
+        shape: strings[of('shape')], run: place, number: index - first, context: samples.context[index], bytes: samples.bytes[index],
+        quality: data.timeline.qualities[samples.quality[index]], stamped, duration, end,
+        begin: end === null ? null : end - (duration ?? length),
       });
       deviceEnd = Math.max(deviceEnd, end ?? 0);
     }
-    spans.push({ begin: start, end: Math.max(start + wall, deviceEnd) });
+    spans.push({ begin: start, end: Math.max(returned, deviceEnd) });
   });
   const end = Math.max(...spans.map((span) => span.end), 1);
   const used = [...new Set(dispatches.map((dispatch) => dispatch.kernel))].sort((a, b) => a - b);
@@ -53,7 +62,7 @@
   const unplaced = dispatches.filter((dispatch) => dispatch.end === null).length;
   byId('timeline-caption').textContent = runs.run.length === 0 ? 'No run was kept.' : [
     'Host and device have clocks of their own: the earliest stamp of a run is put where the host’s submit ends. Times on one row compare, times across rows of host and device do not.',
-    runs.run.length < all_runs ? `Thinned: ${fixed(runs.run.length)} of ${fixed(all_runs)} runs and ${fixed(dispatches.length)} of ${fixed(all_dispatches)} dispatches are shown, whole runs evenly from the first to the last.` : '',
+    runs.run.length < all_runs || is_cut ? `Thinned: ${fixed(runs.run.length)} of ${fixed(all_runs)} runs and ${fixed(dispatches.length)} of ${fixed(all_dispatches)} dispatches are shown, ${is_cut ? 'of a run the first.' : 'whole runs evenly from the first to the last.'}` : '',
     unplaced > 0 ? `${plural(unplaced, 'dispatch')} without stamps in order cannot be placed.` : '',
     dispatches.some((dispatch) => dispatch.quality !== 'ok') ? 'Dashed outlines are flagged.' : '',
   ].filter((text) => text !== '').join(' ');

@@ -1,150 +1,192 @@
-//! The dispatches of the runs, as columns: a number costs its digits and a comma.
+//! The dispatches of the runs, as columns.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::data::Interner;
+use super::columns::{Columns, LARGEST};
+use super::data::{Interner, json_bytes};
 use crate::profile::{Quality, RunProfile, Sample, TimestampMode};
 
-/// The most dispatches that are shown, as long as two runs hold no more. The page then stays below 500 KB, or below 600 KB
-/// where every duration differs from its length, as where all dispatches overlap.
+/// The most dispatches that are shown, as long as two runs hold no more: browsers draw these without a wait.
 const MOST_SAMPLES: usize = 10_000;
 
+/// A dispatch has a character a column at the least.
+const LEAST_BYTES_A_SAMPLE: usize = 7;
+
 /// Times are whole ns, null where there are none.
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 pub(super) struct Timeline {
     /// Before thinning.
     all_runs: usize,
     all_dispatches: usize,
-    /// The names of qualities by the digits of [`Columns::quality`].
+    /// Whether of some runs only the first dispatches are shown.
+    is_cut: bool,
+    // Names that columns tell by their places.
     qualities: Vec<&'static str>,
+    modes: Vec<TimestampMode>,
+    routes: Vec<&'static str>,
     /// Shapes and operators.
-    strings: Vec<Arc<str>>,
-    /// What dispatches have in common: kernel, route, operator, node, shape.
-    variants: Vec<(usize, Option<&'static str>, usize, u32, usize)>,
-    runs: RunColumns,
-    samples: Columns,
-}
-
-/// A number a run.
-#[derive(Default, Serialize)]
-struct RunColumns {
-    run: Vec<u64>,
-    step: Vec<u64>,
-    mode: Vec<TimestampMode>,
-    dispatches: Vec<usize>,
-    /// From the first run that is shown.
-    start: Vec<i64>,
-    /// Prepare, encode, submit, wait, readback, wall.
-    host: Vec<[i64; 6]>,
-}
-
-/// A number a dispatch, run by run.
-#[derive(Default, Serialize)]
-struct Columns {
-    variant: Vec<usize>,
-    /// A digit a dispatch.
-    quality: String,
-    context: Vec<Option<u32>>,
-    bytes: Vec<u64>,
-    /// From the earliest stamp of the run.
-    begin: Vec<Option<i64>>,
-    /// From begin to end.
-    length: Vec<Option<i64>>,
-    /// The durations that are not the length, with the number of the dispatch.
-    durations: Vec<(usize, Option<i64>)>,
+    strings: Vec<String>,
+    /// What dispatches have in common.
+    variants: Columns<5>,
+    /// A row a run. The pause is from the return of the run before it to its call.
+    runs: Columns<11>,
+    /// A row a dispatch, run by run: its variant.
+    sequence: Columns<1>,
+    /// The numbers of the same dispatches, grouped by variant. The gap reaches from the latest end before it in its run to
+    /// its begin, the length from begin to end. From both follows the time that it had for itself, and the correction is
+    /// what its duration is more: mostly what was rounded.
+    samples: Columns<6>,
 }
 
 impl Timeline {
-    pub(super) fn of(runs: &[RunProfile], kernels: &mut Interner) -> Self {
+    /// As much as fits into so many bytes of the page.
+    pub(super) fn of(runs: &[RunProfile], kernels: &mut Interner, most_bytes: usize) -> Self {
+        let mut most = most_bytes / LEAST_BYTES_A_SAMPLE;
+        loop {
+            let shown = Shown::of(runs, most);
+            let timeline = Self::of_shown(&shown, runs, kernels);
+            let bytes = json_bytes(&timeline);
+            if bytes <= most_bytes || most == 0 {
+                return timeline;
+            }
+            // A little less than would fit if all dispatches were alike: most are.
+            let fits = shown.size() as f64 * most_bytes as f64 / bytes as f64 * 0.98;
+            most = (fits as usize).min(most - 1);
+        }
+    }
+
+    fn of_shown(shown: &Shown<'_>, runs: &[RunProfile], kernels: &mut Interner) -> Self {
         let mut timeline = Self {
             all_runs: runs.len(),
             all_dispatches: runs.iter().map(|run| run.samples.len()).sum(),
+            is_cut: shown.runs.iter().any(|run| run.samples.len() > shown.most_a_run),
             qualities: Quality::ALL.map(Quality::name).to_vec(),
-            ..Self::default()
+            modes: Vec::new(),
+            routes: Vec::new(),
+            strings: Vec::new(),
+            variants: Columns::new(["kernel", "route", "operator", "node", "shape"]),
+            runs: Columns::new([
+                "run",
+                "step",
+                "mode",
+                "dispatches",
+                "pause",
+                "prepare",
+                "encode",
+                "submit",
+                "wait",
+                "readback",
+                "unattributed",
+            ]),
+            sequence: Columns::new(["variant"]),
+            samples: Columns::new(["quality", "context", "bytes", "gap", "length", "correction"]),
         };
-        let mut strings = Interner::default();
+        let mut strings = Interner::new(usize::MAX);
         let mut variants = HashMap::new();
         let mut clock = Clock::default();
-        for run in thinned(runs) {
-            timeline.runs.add(run, clock.place(run));
-            for sample in &run.samples {
+        for run in &shown.runs {
+            let samples = shown.samples(run);
+            timeline.add_run(run, samples.len(), clock.pause(run));
+            let mut latest_end = 0;
+            for sample in samples {
                 let timed = &sample.timed;
-                let (operator, shape) = (strings.place(&timed.operator), strings.place(&timed.shape));
-                let kernel = kernels.place(&timed.kernel);
-                let variant = (kernel, timed.route.map(|route| route.name()), operator, timed.node, shape);
-                let variant = *variants.entry(variant).or_insert_with(|| {
-                    timeline.variants.push(variant);
-                    timeline.variants.len() - 1
-                });
-                timeline.samples.add(sample, variant);
+                let route = timed.route.map(|route| position(&mut timeline.routes, route.name()));
+                let (kernel, operator) = (kernels.place(&timed.kernel), strings.place(&timed.operator));
+                let variant = [
+                    Some(number(kernel)),
+                    route,
+                    Some(number(operator)),
+                    Some(timed.node.into()),
+                    Some(number(strings.place(&timed.shape))),
+                ];
+                let next = variants.len();
+                let place = *variants.entry(variant).or_insert(next);
+                if place == next {
+                    timeline.variants.push(0, variant);
+                }
+                timeline.sequence.push(0, [Some(number(place))]);
+                timeline.samples.push(place, numbers(sample, &mut latest_end));
             }
         }
         timeline.strings = strings.into_strings();
         timeline
     }
-}
 
-impl RunColumns {
-    fn add(&mut self, run: &RunProfile, start_ns: f64) {
+    fn add_run(&mut self, run: &RunProfile, dispatches: usize, pause: i64) {
         let host = run.host;
-        let host = [host.prepare_ns, host.encode_ns, host.submit_ns, host.wait_ns, host.readback_ns, host.wall_ns];
-        self.run.push(run.run);
-        self.step.push(run.step);
-        self.mode.push(run.mode);
-        self.dispatches.push(run.samples.len());
-        self.start.push(whole(start_ns));
-        self.host.push(host.map(whole));
+        let [prepare, encode, submit, wait, readback, wall] =
+            [host.prepare_ns, host.encode_ns, host.submit_ns, host.wait_ns, host.readback_ns, host.wall_ns].map(whole);
+        let row = [
+            number(run.run),
+            number(run.step),
+            position(&mut self.modes, run.mode),
+            number(dispatches),
+            pause,
+            prepare,
+            encode,
+            submit,
+            wait,
+            readback,
+            wall - (prepare + encode + submit + wait + readback),
+        ];
+        self.runs.push(0, row.map(Some));
     }
 }
 
-impl Columns {
-    fn add(&mut self, sample: &Sample, variant: usize) {
-        let length = sample.begin_ns.zip(sample.end_ns).map(|(begin, end)| whole(end - begin));
-        let duration = sample.duration_ns.map(whole);
-        if duration != length {
-            self.durations.push((self.variant.len(), duration));
+/// A sample's row. The latest end is that of its run, and grows.
+fn numbers(sample: &Sample, latest_end: &mut i64) -> [Option<i64>; 6] {
+    let quality = Quality::ALL.iter().position(|&quality| quality == sample.quality).unwrap_or_default();
+    let placed = sample.begin_ns.zip(sample.end_ns).map(|(begin, end)| (whole(begin), whole(end - begin)));
+    let mut gap = None;
+    let mut own = 0;
+    if let Some((begin, length)) = placed {
+        gap = Some(begin - *latest_end);
+        own = (begin + length - begin.max(*latest_end)).max(0);
+        *latest_end = (begin + length).max(*latest_end);
+    }
+    [
+        Some(number(quality)),
+        sample.timed.context_len.map(i64::from),
+        Some(number(sample.timed.bytes)),
+        gap,
+        placed.map(|(_, length)| length),
+        sample.duration_ns.map(|duration| whole(duration) - own),
+    ]
+}
+
+/// The runs that are shown, and how many dispatches of each.
+struct Shown<'p> {
+    runs: Vec<&'p RunProfile>,
+    most_a_run: usize,
+}
+
+impl<'p> Shown<'p> {
+    /// Whole runs, evenly from the first to the last, as many as stay within the limits. Of two runs, which are shown
+    /// where there are two, no more is left out than needs to be for `most` dispatches.
+    fn of(runs: &'p [RunProfile], most: usize) -> Self {
+        let mut shown = Self { runs: runs.iter().collect(), most_a_run: usize::MAX };
+        let limit = most.min(MOST_SAMPLES);
+        while shown.size() > limit && shown.runs.len() > 2 {
+            let fits = shown.runs.len() * limit / shown.size();
+            let wanted = fits.clamp(2, shown.runs.len() - 1);
+            shown.runs = evenly(runs.len(), wanted).map(|place| &runs[place]).collect();
         }
-        let quality = Quality::ALL.iter().position(|&quality| quality == sample.quality).unwrap_or_default();
-        self.variant.push(variant);
-        self.quality.extend(char::from_digit(quality as u32, 10));
-        self.context.push(sample.timed.context_len);
-        self.bytes.push(sample.timed.bytes);
-        self.begin.push(sample.begin_ns.map(whole));
-        self.length.push(length);
-    }
-}
-
-/// Puts the runs on one axis. A run that begins before the one before it has ended is of another session, and follows it.
-#[derive(Default)]
-struct Clock {
-    offset_ns: f64,
-    end_ns: Option<f64>,
-}
-
-impl Clock {
-    fn place(&mut self, run: &RunProfile) -> f64 {
-        let end_ns = self.end_ns.unwrap_or(0.0);
-        if self.end_ns.is_none() || run.start_ns + self.offset_ns < end_ns {
-            self.offset_ns = end_ns - run.start_ns;
+        if shown.size() > most {
+            shown.most_a_run = most / shown.runs.len();
         }
-        let start_ns = run.start_ns + self.offset_ns;
-        self.end_ns = Some(start_ns + run.host.wall_ns);
-        start_ns
+        shown
     }
-}
 
-/// Whole runs, evenly from the first to the last, as many as stay within the limit; at least two where there are two.
-fn thinned(runs: &[RunProfile]) -> Vec<&RunProfile> {
-    let samples = |kept: &[&RunProfile]| kept.iter().map(|run| run.samples.len()).sum::<usize>();
-    let mut kept: Vec<&RunProfile> = runs.iter().collect();
-    while samples(&kept) > MOST_SAMPLES && kept.len() > 2 {
-        let fits = kept.len() * MOST_SAMPLES / samples(&kept);
-        kept = evenly(runs.len(), fits.clamp(2, kept.len() - 1)).map(|place| &runs[place]).collect();
+    fn samples(&self, run: &'p RunProfile) -> &'p [Sample] {
+        &run.samples[..run.samples.len().min(self.most_a_run)]
     }
-    kept
+
+    /// Dispatches, where a run without any counts as one.
+    fn size(&self) -> usize {
+        self.runs.iter().map(|run| self.samples(run).len().max(1)).sum()
+    }
 }
 
 /// `wanted` of `count` places, first and last among them: at least two are wanted, and there are more.
@@ -152,6 +194,44 @@ fn evenly(count: usize, wanted: usize) -> impl Iterator<Item = usize> {
     (0..wanted).map(move |place| place * (count - 1) / (wanted - 1))
 }
 
+/// Puts the runs on one axis. A run that begins before the one before it has ended is of another session, and follows it.
+#[derive(Default)]
+struct Clock {
+    offset_ns: f64,
+    end_ns: Option<f64>,
+    /// The end in whole ns.
+    end: i64,
+}
+
+impl Clock {
+    /// Whole ns from the end of the run before to the start of this one: 0 for the first.
+    fn pause(&mut self, run: &RunProfile) -> i64 {
+        let end_ns = self.end_ns.unwrap_or(0.0);
+        if self.end_ns.is_none() || run.start_ns + self.offset_ns < end_ns {
+            self.offset_ns = end_ns - run.start_ns;
+        }
+        let start_ns = run.start_ns + self.offset_ns;
+        let pause = whole(start_ns) - self.end;
+        self.end_ns = Some(start_ns + run.host.wall_ns);
+        self.end = whole(start_ns) + whole(run.host.wall_ns);
+        pause
+    }
+}
+
+/// The place of a value, which is added where it is new.
+fn position<T: PartialEq>(values: &mut Vec<T>, value: T) -> i64 {
+    let place = values.iter().position(|known| *known == value).unwrap_or_else(|| {
+        values.push(value);
+        values.len() - 1
+    });
+    number(place)
+}
+
+/// Numbers that a column cannot hold become its largest.
+fn number(value: impl TryInto<i64>) -> i64 {
+    value.try_into().unwrap_or(LARGEST)
+}
+
 fn whole(value: f64) -> i64 {
-    value.round() as i64
+    value.round().clamp(-LARGEST as f64, LARGEST as f64) as i64
 }
