@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use torchlight::profile::Adapter;
 use torchlight::{AdapterChoice, Gpu, GpuOptions, Session, SessionOptions, TimestampMode};
 
+use crate::attention::AttentionArgs;
 use crate::table::wrap;
 
 /// Options that every command takes.
@@ -34,6 +35,8 @@ pub(crate) enum TimestampArg {
     Pass,
     /// All dispatches share a compute pass, stamped before and after each: fewer devices can.
     Inside,
+    /// Only a run as a whole, at begin and end: what a step takes undisturbed.
+    Run,
 }
 
 impl From<TimestampArg> for TimestampMode {
@@ -42,6 +45,7 @@ impl From<TimestampArg> for TimestampMode {
             TimestampArg::Off => Self::Off,
             TimestampArg::Pass => Self::Pass,
             TimestampArg::Inside => Self::Inside,
+            TimestampArg::Run => Self::Run,
         }
     }
 }
@@ -64,15 +68,15 @@ impl GlobalArgs {
     }
 }
 
-/// Session options: the command line's wish, else the environment's.
-pub(crate) fn session_options(wanted: Option<TimestampArg>) -> Result<SessionOptions> {
+/// Session options: the command line's wish, else the environment's, and how attention is served.
+pub(crate) fn session_options(wanted: Option<TimestampArg>, attention: &AttentionArgs) -> Result<SessionOptions> {
     let options = match wanted {
         // The variable is not even read where the command line decides: its value cannot be an error then.
         Some(mode) => SessionOptions { timestamps: mode.into(), ..SessionOptions::default() },
         None => SessionOptions::from_env()?,
     };
     // About 1 GB of samples at most; what is beyond that stays in the statistics.
-    Ok(SessionOptions { profile_samples: 4 << 20, ..options })
+    Ok(attention.apply(SessionOptions { profile_samples: 4 << 20, ..options }))
 }
 
 /// Says on which adapter something ran.

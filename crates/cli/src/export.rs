@@ -77,6 +77,18 @@ pub(crate) fn write_profile(profile: &Profile, format: Format, title: &str, out:
     Ok(())
 }
 
+/// Refuses a place where no file can be written, before it takes long to find what to write.
+pub(crate) fn check_place(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        bail!("cannot write {}: it is a folder", path.display());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.filter(|folder| !folder.is_dir()) {
+        Some(folder) => bail!("cannot write {}: there is no folder {}", path.display(), folder.display()),
+        None => Ok(()),
+    }
+}
+
 /// Writes a file beside its place, then moves it there: a file of that name is always whole.
 pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
     if path.is_dir() {

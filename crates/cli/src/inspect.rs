@@ -13,6 +13,7 @@ use torchlight::{DeviceFacts, Graph, Plan, Program};
 use torchlight_pte::{Constant, DelegateGraph, Instruction, Method, Value, ValueId, VkValue, VkValueId};
 
 use crate::Verdict;
+use crate::attention::PlanArgs;
 use crate::case::Case;
 use crate::device::GlobalArgs;
 use crate::program_file::ProgramFile;
@@ -32,6 +33,9 @@ pub(crate) struct InspectArgs {
     /// Show every operator call of the delegate's graph, with its arguments.
     #[arg(long)]
     graph: bool,
+
+    #[command(flatten)]
+    plan: PlanArgs,
 }
 
 #[derive(Serialize)]
@@ -80,6 +84,8 @@ struct Unsupported {
 struct PlanReport {
     adapter: String,
     dispatches: Vec<DispatchRow>,
+    /// Whether a run launches some of the dispatches only: those of the routes that its sizes take.
+    has_alternatives: bool,
     copies: usize,
     input_bytes: u64,
     constant_bytes: u64,
@@ -121,7 +127,7 @@ pub(crate) fn inspect(global: &GlobalArgs, args: &InspectArgs, out: &mut impl Wr
         size_bytes: file.len(),
         named_data: program.named_keys().count(),
         named_data_bytes: program.named_keys().map(|(_, size)| size).sum(),
-        methods: methods.iter().map(|method| method_report(&program, method, (facts, args.graph))).collect(),
+        methods: methods.iter().map(|method| method_report(&program, method, (facts, args))).collect(),
         no_device,
     };
     if global.json {
@@ -136,11 +142,11 @@ pub(crate) fn inspect(global: &GlobalArgs, args: &InspectArgs, out: &mut impl Wr
 fn method_report(
     program: &Program<'_>,
     method: &Method<'_>,
-    (facts, calls): (Option<&DeviceFacts>, bool),
+    (facts, args): (Option<&DeviceFacts>, &InspectArgs),
 ) -> MethodReport {
     let graph = Graph::from_method(program, method.name);
     let plan = graph.as_ref().ok().zip(facts).map(|(graph, facts)| {
-        let plan = Plan::new(graph, facts);
+        let plan = Plan::new(graph, facts, args.plan.options());
         plan.map(|plan| plan_report(&plan, graph, facts))
     });
     let (plan, plan_error) = match plan {
@@ -154,7 +160,11 @@ fn method_report(
         inputs: show(&method.inputs),
         outputs: show(&method.outputs),
         instructions: method.instructions.iter().map(|step| instruction(method, step)).collect(),
-        delegates: method.delegates.iter().map(|delegate| delegate_report(delegate.id, delegate.blob, calls)).collect(),
+        delegates: method
+            .delegates
+            .iter()
+            .map(|delegate| delegate_report(delegate.id, delegate.blob, args.graph))
+            .collect(),
         refused: graph.err().or(plan_error).map(|error| error.to_string()),
         plan,
     }
@@ -258,7 +268,7 @@ fn plan_report(plan: &Plan, graph: &Graph<'_>, facts: &DeviceFacts) -> PlanRepor
         DispatchRow {
             node: graph.nodes[dispatch.node as usize].id,
             kernel: variant.label,
-            route: dispatch.route.map(torchlight::Route::name),
+            route: dispatch.route().map(torchlight::Route::name),
             workgroups: dispatch.max_workgroups,
             workgroup_size: variant.workgroup_size,
         }
@@ -269,6 +279,7 @@ fn plan_report(plan: &Plan, graph: &Graph<'_>, facts: &DeviceFacts) -> PlanRepor
     PlanReport {
         adapter: facts.name.clone(),
         dispatches: dispatches.collect(),
+        has_alternatives: plan.choices.iter().any(|choice| choice.table.reachable().len() > 1),
         copies: plan.steps.len() - plan.dispatches().count(),
         input_bytes: sum(|role| matches!(role, Role::Input(_))),
         constant_bytes: sum(|role| matches!(role, Role::Constant(_))),
@@ -354,6 +365,9 @@ fn write_plan(plan: &PlanReport, out: &mut impl Write) -> Result<()> {
         [plan.input_bytes, plan.constant_bytes, plan.state_bytes, plan.shared_bytes].map(bytes);
     let dispatches = counted(plan.dispatches.len(), "dispatch", "dispatches");
     writeln!(out, "    {dispatches}, {}", counted(plan.copies, "copy", "copies"))?;
+    if plan.has_alternatives {
+        writeln!(out, "    where a node has several routes, each run launches those of one route")?;
+    }
     let buffers = format!("    buffers: inputs {input}, constants {constant}, caches {state}, scratch {shared}");
     writeln!(out, "{}", wrap(&buffers, 13))?;
     Ok(())

@@ -1,5 +1,7 @@
 //! The `torchlight` command.
 
+mod attention;
+mod bench;
 mod calibration;
 mod case;
 mod compare_profiles;
@@ -46,6 +48,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Compare two profiles: which kernels became faster or slower, beyond noise.
     Compare(compare_profiles::CompareArgs),
+    /// Time attention on shapes of real models, or what a dispatch costs.
+    Bench(bench::BenchArgs),
     /// List the adapters of this machine with the features and limits that matter.
     Devices(devices::DevicesArgs),
 }
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Command::Profile(args) => profile::profile(global, args, &mut out),
         Command::Verify(args) => verify::verify(global, args, &mut out),
         Command::Compare(args) => compare_profiles::compare(global, args, &mut out),
+        Command::Bench(args) => bench::bench(global, args, &mut out),
         Command::Devices(args) => devices::devices(global, args, &mut out),
     };
     let verdict = verdict.and_then(|verdict| Ok(out.flush().map(|()| verdict)?));

@@ -28,14 +28,15 @@ pub(crate) struct ModeCost {
 
 /// Runs all steps in each mode alternately, so that a drift of clocks meets all modes alike.
 pub(crate) fn measure(workload: &mut Workload, warmup: u32, repeat: u32) -> Result<Vec<ModeCost>> {
-    let modes: Vec<TimestampMode> = [TimestampMode::Off, TimestampMode::Pass, TimestampMode::Inside]
-        .into_iter()
-        .filter(|&mode| {
-            let session = workload.session_of(0);
-            session.set_timestamps(mode);
-            session.timestamps() == mode
-        })
-        .collect();
+    let modes: Vec<TimestampMode> =
+        [TimestampMode::Off, TimestampMode::Run, TimestampMode::Pass, TimestampMode::Inside]
+            .into_iter()
+            .filter(|&mode| {
+                let session = workload.session_of(0);
+                session.set_timestamps(mode);
+                session.timestamps() == mode
+            })
+            .collect();
     let rounds = warmup + repeat;
     let progress = ProgressBar::new(u64::from(rounds) * modes.len() as u64);
     let mut seen: Vec<Seen> = modes.iter().map(|_| Seen::default()).collect();

@@ -9,6 +9,7 @@ use indicatif::ProgressBar;
 use torchlight::{Profile, TimestampMode};
 
 use crate::Verdict;
+use crate::attention::{AttentionArgs, write_choices};
 use crate::calibration;
 use crate::device::{GlobalArgs, Notices, TimestampArg, session_options};
 use crate::export::{Format, write_profile, write_whole};
@@ -27,6 +28,9 @@ pub(crate) struct ProfileArgs {
 
     #[command(flatten)]
     inputs: InputArgs,
+
+    #[command(flatten)]
+    attention: AttentionArgs,
 
     /// How often to run all steps, each time from the program's own caches.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -56,7 +60,7 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
 
-    /// Say for each operator which route was chosen, and why no other was.
+    /// Say for each attention which route its smallest and its largest steps take, and why no other.
     #[arg(long, conflicts_with_all = ["json", "tsv", "format"])]
     explain: bool,
 
@@ -73,12 +77,14 @@ pub(crate) fn profile(global: &GlobalArgs, args: &ProfileArgs, out: &mut impl Wr
         (Some(path), None) => Some((path, Format::of(path)?)),
         (None, _) => None,
     };
-    let options = session_options(Some(args.timestamps))?;
+    let options = session_options(Some(args.timestamps), &args.attention)?;
     let gpu = global.open()?;
     let mut workload = Workload::open(global, (&args.path, &args.inputs), &gpu, options)?;
     workload.show_notices(&mut Notices::default());
     if args.explain {
-        explain(&mut workload, out)?;
+        for session in workload.sessions() {
+            write_choices(session, out)?;
+        }
     }
     if args.overhead {
         return profile_overhead(global, args, &mut workload, out);
@@ -146,21 +152,6 @@ fn profile_overhead(
         writeln!(out, "each step ran {repeat}x in each mode, after {warmup}x unmeasured")?;
     }
     Ok(Verdict::Passed)
-}
-
-/// One line an operator that has routes.
-fn explain(workload: &mut Workload, out: &mut impl Write) -> Result<()> {
-    for session in workload.sessions() {
-        let mut last = None;
-        for dispatch in session.plan().dispatches() {
-            let Some(route) = dispatch.route.filter(|_| last != Some(dispatch.node)) else { continue };
-            last = Some(dispatch.node);
-            let node = &session.graph().nodes[dispatch.node as usize];
-            writeln!(out, "node {}, {}: {route}, the only route there is", node.id, node.operator.name())?;
-        }
-    }
-    writeln!(out)?;
-    Ok(())
 }
 
 /// Runs all steps, first to warm up and then to measure.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use torchlight::{DType, HostTensor, Output, Profile, TimestampMode};
 
 use crate::Verdict;
+use crate::attention::AttentionArgs;
 use crate::device::{GlobalArgs, Notices, TimestampArg, session_options};
 use crate::profile_tables::write_kernels;
 use crate::synthetic::InputArgs;
@@ -24,6 +25,9 @@ pub(crate) struct RunArgs {
 
     #[command(flatten)]
     inputs: InputArgs,
+
+    #[command(flatten)]
+    attention: AttentionArgs,
 
     /// Where to take timestamps. Default: as WEBGPU_TIMESTAMP_QUERY says (1, true, on: pass).
     #[arg(long, value_name = "MODE")]
@@ -58,7 +62,7 @@ struct RunReport {
 
 /// Runs a program or a case.
 pub(crate) fn run(global: &GlobalArgs, args: &RunArgs, out: &mut impl Write) -> Result<Verdict> {
-    let options = session_options(args.timestamps)?;
+    let options = session_options(args.timestamps, &args.attention)?;
     let gpu = global.open()?;
     let mut workload = Workload::open(global, (&args.path, &args.inputs), &gpu, options)?;
     workload.show_notices(&mut Notices::default());

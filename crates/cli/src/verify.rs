@@ -11,6 +11,7 @@ use serde::Serialize;
 use torchlight::{DeviceFacts, Gpu, Input, Session};
 
 use crate::Verdict;
+use crate::attention::{AttentionArgs, KvArg};
 use crate::case::{Case, CaseStep, CaseTensor};
 use crate::device::{GlobalArgs, Notices, session_options, write_adapter};
 use crate::golden::{Difference, Tolerance, compare};
@@ -28,18 +29,33 @@ pub(crate) struct VerifyArgs {
     #[arg(long, default_value = "forward")]
     method: String,
 
-    /// The largest absolute error of an element that passes.
-    #[arg(long, default_value = "1e-5", value_parser = tolerance, allow_hyphen_values = true)]
-    atol: f64,
+    #[command(flatten)]
+    attention: AttentionArgs,
+
+    /// The largest absolute error of an element that passes. Default: 1e-5, with --kv f16 2e-3.
+    #[arg(long, value_parser = tolerance, allow_hyphen_values = true)]
+    atol: Option<f64>,
 
     /// The largest error, relative to the golden, of an element that passes as well, whatever its absolute error.
-    #[arg(long, default_value = "1e-4", value_parser = tolerance, allow_hyphen_values = true)]
-    rtol: f64,
+    /// Default: 1e-4, with --kv f16 1e-2.
+    #[arg(long, value_parser = tolerance, allow_hyphen_values = true)]
+    rtol: Option<f64>,
 }
 
 fn tolerance(text: &str) -> Result<f64> {
     // NaN is not 0 or more.
     text.parse().ok().filter(|number| *number >= 0.0).context("wanted a number, 0 or more")
+}
+
+impl VerifyArgs {
+    /// What passes: as was asked for, else what the type of the caches allows.
+    fn tolerance(&self) -> Tolerance {
+        let [absolute, relative] = match self.attention.plan.kv {
+            KvArg::F32 => [1e-5, 1e-4],
+            KvArg::F16 => [2e-3, 1e-2],
+        };
+        Tolerance { absolute: self.atol.unwrap_or(absolute), relative: self.rtol.unwrap_or(relative) }
+    }
 }
 
 #[derive(Serialize)]
@@ -63,14 +79,15 @@ struct Compared {
 
 /// Verifies case folders.
 pub(crate) fn verify(global: &GlobalArgs, args: &VerifyArgs, out: &mut impl Write) -> Result<Verdict> {
-    let tolerance = Tolerance { absolute: args.atol, relative: args.rtol };
+    let tolerance = args.tolerance();
     let cases: Vec<Case> = args.cases.iter().map(|folder| Case::open(folder)).collect::<Result<_>>()?;
     let gpu = global.open()?;
     let mut notices = Notices::default();
     let mut rows = Vec::new();
     let progress = ProgressBar::new(cases.iter().map(|case| case.steps().len() as u64).sum());
     for (case, folder) in cases.iter().zip(&args.cases) {
-        let mut sessions = Sessions { global, gpu: &gpu, method: &args.method, by_model: HashMap::new() };
+        let mut sessions =
+            Sessions { global, gpu: &gpu, options: (&args.method, &args.attention), by_model: HashMap::new() };
         for (index, step) in case.steps().iter().enumerate() {
             let model = case.model_path(step);
             let session = sessions.get(&model)?;
@@ -87,7 +104,7 @@ pub(crate) fn verify(global: &GlobalArgs, args: &VerifyArgs, out: &mut impl Writ
         serde_json::to_writer_pretty(&mut *out, &rows)?;
         writeln!(out)?;
     } else {
-        write_rows(&rows, tolerance, gpu.facts(), out)?;
+        write_rows(&rows, (tolerance, args.attention.plan.kv), gpu.facts(), out)?;
     }
     Ok(if rows.iter().all(|row| row.passed) { Verdict::Passed } else { Verdict::Missed })
 }
@@ -100,14 +117,16 @@ fn name(folder: &Path) -> String {
 struct Sessions<'s> {
     global: &'s GlobalArgs,
     gpu: &'s Gpu,
-    method: &'s str,
+    options: (&'s str, &'s AttentionArgs),
     by_model: HashMap<PathBuf, Session>,
 }
 
 impl Sessions<'_> {
     fn get(&mut self, model: &Path) -> Result<&mut Session> {
         if !self.by_model.contains_key(model) {
-            let session = build_session(self.global, model, (self.gpu, self.method), session_options(None)?)?;
+            let (method, attention) = self.options;
+            let options = session_options(None, attention)?;
+            let session = build_session(self.global, model, (self.gpu, method), options)?;
             self.by_model.insert(model.to_owned(), session);
         }
         self.by_model.get_mut(model).context("the session was just made")
@@ -149,7 +168,12 @@ fn verify_step(case: &Case, step: &CaseStep, session: &mut Session, tolerance: T
     Ok(compared)
 }
 
-fn write_rows(rows: &[StepRow], tolerance: Tolerance, facts: &DeviceFacts, out: &mut impl Write) -> Result<()> {
+fn write_rows(
+    rows: &[StepRow],
+    (tolerance, kv): (Tolerance, KvArg),
+    facts: &DeviceFacts,
+    out: &mut impl Write,
+) -> Result<()> {
     let mut table = table(&[
         Column::Text("case"),
         Column::Number("step"),
@@ -186,5 +210,8 @@ fn write_rows(rows: &[StepRow], tolerance: Tolerance, facts: &DeviceFacts, out: 
         _ => format!("{missed} of {steps} MISSED"),
     };
     writeln!(out, "{verdict}: an element passes within {absolute:e} absolute or {relative:e} relative")?;
+    if kv == KvArg::F16 {
+        writeln!(out, "caches are kept in f16, which rounds; the goldens were made in f64")?;
+    }
     write_adapter(&facts.into(), out)
 }

@@ -72,11 +72,13 @@ fn what_cannot_be_written_is_refused_and_nothing_is_left() {
 #[test]
 fn overhead_compares_the_modes() {
     let text = run(&format!("profile {CASE} --overhead --repeat 3")).passed();
-    let rows: Vec<Vec<&str>> = text.lines().take(4).map(|line| line.split_whitespace().collect()).collect();
+    let rows: Vec<Vec<&str>> = text.lines().take(5).map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[1][0], "off");
     assert_eq!(rows[1][2..], ["-", "-", "-"], "{text}");
-    assert_eq!(rows[2][0], "pass");
-    assert!(rows[2][1..4].iter().all(|number| number.parse::<f64>().is_ok_and(|number| number > 0.0)), "{text}");
+    assert_eq!([rows[2][0], rows[3][0]], ["run", "pass"]);
+    for row in &rows[2..4] {
+        assert!(row[1..4].iter().all(|number| number.parse::<f64>().is_ok_and(|number| number > 0.0)), "{text}");
+    }
     let costs = run(&format!("profile {CASE} --overhead --repeat 3 --json")).json();
     assert_eq!((&costs[0]["mode"], &costs[0]["sum_ns"]), (&"off".into(), &serde_json::Value::Null), "{costs}");
     run("profile add --overhead --tsv").misused(&["--overhead", "--tsv"]);
@@ -85,7 +87,19 @@ fn overhead_compares_the_modes() {
 #[test]
 fn explain_names_the_route_of_every_attention() {
     let text = run(&format!("profile {CASE} --explain")).passed();
-    assert!(text.starts_with("node 2, sdpa_with_kv_cache: materialised, "), "{text}");
+    assert!(
+        text.starts_with("attention of 4 heads, 2 KV heads, head_dim 16: node 2\n  1 token over 16 keys: "),
+        "{text}"
+    );
+    assert!(text.contains("\n  8 tokens over 16 keys: "), "{text}");
+    // Each step names its route and every other with a reason.
+    assert_eq!(text.matches("\n    not ").count(), 6, "{text}");
+    assert!(text.contains("    not matrix: the cache is f32, and it wants f16 (--kv f16)\n"), "{text}");
+    let asked = run(&format!("profile {CASE} --explain --route materialised --kv f16")).passed();
+    assert!(asked.contains(" over 16 keys: materialised\n    not split: materialised was asked for\n"), "{asked}");
+    // A program whose steps all have one token has no other.
+    let text = run("profile sdpa_single --explain").passed();
+    assert_eq!(text.matches(" over ").count(), 1, "{text}");
     // Text before what programs read would spoil it.
     for format in ["--json", "--tsv", "--format csv"] {
         run(&format!("profile {CASE} --explain {format}")).misused(&["--explain", format.split(' ').next().unwrap()]);
@@ -104,7 +118,7 @@ fn a_measured_device_shows_in_profiles() {
     // Kept for other commands, until the driver changes.
     assert!(run_with_cache(folder.path(), "devices").passed().contains("   measured    copy: "));
     let after = run_with_cache(folder.path(), &line).passed();
-    assert!(after.contains("of peak: the larger of GB/s over "), "{after}");
+    assert!(after.contains("of peak: the larger of GB/s and GFLOP/s over "), "{after}");
     let profile = run_with_cache(folder.path(), &format!("profile {CASE} --json")).json();
     assert!(profile["peaks"]["copy_gbps"].as_f64().is_some_and(|rate| rate > 0.0), "{}", profile["peaks"]);
     // A store that is no store is as good as none.

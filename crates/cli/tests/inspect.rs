@@ -101,3 +101,25 @@ fn the_graph_is_shown_with_its_arguments() {
         assert!(text.contains(call), "no {call:?} in {text}");
     }
 }
+
+#[test]
+fn a_plan_names_the_route_of_each_dispatch() {
+    let one = run("inspect sdpa_incache_replay/model.pte --route materialised --json").json();
+    let plan = &one["methods"][0]["plan"];
+    assert_eq!(plan["has_alternatives"], json!(false), "{plan}");
+    let routes: Vec<&Value> = list(&plan["dispatches"]).iter().map(|dispatch| &dispatch["route"]).collect();
+    assert_eq!(
+        routes,
+        [&Value::Null, &Value::Null, &json!("materialised"), &json!("materialised"), &json!("materialised")]
+    );
+    let state_bytes = |kv: &str| {
+        let report = run(&format!("inspect sdpa_incache_replay/model.pte --json --kv {kv}")).json();
+        report["methods"][0]["plan"]["state_bytes"].as_u64().unwrap()
+    };
+    assert_eq!(state_bytes("f32"), 2 * state_bytes("f16"));
+    // Where steps take different routes, all of them are there and the text says what runs.
+    let auto = run("inspect sdpa_incache_replay/model.pte --json").json();
+    let text = run("inspect sdpa_incache_replay/model.pte").passed();
+    let says = text.contains("each run launches those of one route");
+    assert_eq!(auto["methods"][0]["plan"]["has_alternatives"], json!(says), "{text}");
+}

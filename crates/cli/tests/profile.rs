@@ -5,7 +5,8 @@ mod harness;
 use harness::{list, run};
 use serde_json::json;
 
-const CASE: &str = "sdpa_incache_decode";
+/// By a route of several kernels, the same ones on every device.
+const CASE: &str = "sdpa_incache_decode --route materialised";
 const STEPS: usize = 8;
 const KERNELS: [&str; 4] = ["update_cache", "sdpa_compute_attn_weights", "sdpa_softmax", "sdpa_compute_out"];
 /// Dispatches of a step, by kernel: keys and values each have their write.
@@ -116,6 +117,12 @@ fn the_table_says_how_it_was_measured() {
     let text = run(&format!("profile {CASE} --timestamps inside")).passed();
     assert!(text.contains("\ntimestamps inside: "), "{text}");
     assert_eq!(rows(&text, "step").len(), STEPS * KERNELS.len(), "{text}");
+
+    let text = run(&format!("profile {CASE} --timestamps run")).passed();
+    assert!(text.contains("\ntimestamps run: "), "{text}");
+    // A step is one pass, and so one row.
+    let steps = rows(&text, "step");
+    assert!(steps.len() == STEPS && steps.iter().all(|row| row[1..3] == ["pass", "1"]), "{text}");
 
     let off = run(&format!("profile {CASE} --timestamps off")).passed();
     assert_eq!(off, "8 steps ran; no timestamps were taken\n");

@@ -26,6 +26,7 @@ fn every_command_fits_80_columns() {
         lines.push(format!("run {case} --timestamps inside"));
         lines.push(format!("profile {case} --detail --explain"));
         lines.push(format!("profile {case} --overhead"));
+        lines.push(format!("verify {case} --kv f16"));
     }
     lines.push("run add/model.pte --input 1=1e38,-1e38,1e30,1e-30,1e7,1e6,1e5,1e4".to_owned());
     lines.push("profile add --timestamps off".to_owned());
@@ -57,7 +58,7 @@ fn long_names_are_broken_and_not_lost() {
 #[test]
 fn help_names_every_command_and_option() {
     let help = run("--help").passed();
-    for command in ["inspect", "run", "profile", "verify", "compare", "devices"] {
+    for command in ["inspect", "run", "profile", "verify", "compare", "bench", "devices"] {
         assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{command}\n{help}");
         let text = run(&format!("{command} --help")).passed();
         assert!(text.contains(&format!("Usage: torchlight {command}")), "{text}");

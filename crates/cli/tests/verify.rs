@@ -256,3 +256,29 @@ fn what_is_no_case_is_an_error() {
     }
     run("verify").misused(&["<CASE_DIR>"]);
 }
+
+#[test]
+fn f16_caches_pass_within_what_rounding_explains_and_say_so() {
+    let text = run("verify sdpa_single sdpa_incache_replay sdpa_replay_dynamic --kv f16").passed();
+    assert!(text.contains("within 2e-3 absolute or 1e-2 relative\ncaches are kept in f16, "), "{text}");
+    // Rounding shows, so that the caches were f16 indeed.
+    let text = run("verify sdpa_single --kv f16 --atol 1e-5 --rtol 1e-4").missed();
+    assert!(text.contains("within 1e-5 absolute or 1e-4 relative"), "{text}");
+    let text = run("verify sdpa_single --kv f32").passed();
+    assert!(text.contains("within 1e-5 absolute or 1e-4 relative") && !text.contains("f16"), "{text}");
+}
+
+#[test]
+fn every_route_gives_the_same_or_says_why_it_cannot() {
+    for route in ["auto", "materialised", "streaming"] {
+        run(&format!("verify sdpa_incache_replay sdpa_decode_dynamic --route {route}")).passed();
+        run(&format!("verify sdpa_incache_replay --route {route} --kv f16")).passed();
+    }
+    run("verify sdpa_decode_dynamic --route split").passed();
+    run("verify sdpa_single --route matrix").refused(&["by route matrix", "--kv f16", "materialised"]);
+    for command in ["run", "profile", "verify", "inspect"] {
+        run(&format!("{command} sdpa_single --route fast")).misused(&["auto", "split", "streaming", "matrix"]);
+        run(&format!("{command} sdpa_single --kv f8")).misused(&["f16", "f32"]);
+    }
+    run("run sdpa_single --scores f64").misused(&["--scores", "f16", "f32"]);
+}

@@ -8,7 +8,7 @@ use divan::{AllocProfiler, Bencher};
 use torchlight::gpu::{Command, Download, Sink, encode};
 use torchlight::graph::Live;
 use torchlight::kernels::Grid;
-use torchlight::plan::PARAMS_SLOT_BYTES;
+use torchlight::plan::{PARAMS_SLOT_BYTES, PlanOptions};
 use torchlight::{DType, DeviceFacts, Gpu, GpuOptions, Graph, GraphBuilder, Input, Plan, Session, SessionOptions};
 use torchlight::{TensorView, TimestampMode};
 
@@ -49,7 +49,7 @@ impl Sink for Forget {
 #[divan::bench(args = DISPATCHES)]
 fn commands(bencher: Bencher, dispatches: u32) {
     let graph = chain(dispatches);
-    let plan = Plan::new(&graph, &DeviceFacts::webgpu_defaults()).expect("the plan fits");
+    let plan = Plan::new(&graph, &DeviceFacts::webgpu_defaults(), PlanOptions::default()).expect("the plan fits");
     let mut live = Live::new(&graph);
     let mut slot = [0; PARAMS_SLOT_BYTES as usize];
     let mut grids: Vec<Option<Grid>> = Vec::with_capacity(dispatches as usize);

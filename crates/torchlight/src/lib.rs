@@ -26,8 +26,10 @@ pub use gpu::{AdapterChoice, Gpu, GpuOptions, LimitsChoice};
 pub use graph::{Graph, GraphBuilder};
 pub use plan::{DeviceFacts, Plan, Route};
 pub use profile::{Profile, RunProfile, Sample, TimestampMode};
+pub use session::{
+    Attention, AttentionShape, Input, Output, Session, SessionOptions, WarmUp, calibrate_async, warm_up_async,
+};
 #[cfg(not(target_arch = "wasm32"))]
-pub use session::calibrate;
-pub use session::{Input, Output, Session, SessionOptions, calibrate_async};
+pub use session::{calibrate, warm_up};
 pub use tensor::{DType, Dims, HostTensor, MAX_RANK, TensorView};
 pub use torchlight_pte::Program;

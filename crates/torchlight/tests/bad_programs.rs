@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use harness::{case, f32_tensor, gpu, i64_tensor, rng};
 use torchlight::graph::{IntArg, Live};
 use torchlight::kernels::Access;
-use torchlight::plan::{DeviceLimits, Dispatch, PARAMS_SLOT_BYTES, Step};
+use torchlight::plan::{DeviceLimits, Dispatch, PARAMS_SLOT_BYTES, PlanOptions, Step};
 use torchlight::{
     DType, DeviceFacts, Error, Graph, GraphBuilder, HostTensor, Input, Plan, Program, Result, Session, SessionOptions,
 };
@@ -20,7 +20,7 @@ fn load(bytes: &[u8]) -> Result<()> {
     let limits = DeviceLimits { max_buffer_size: u64::MAX, max_storage_buffer_binding_size: u64::MAX, ..modest.limits };
     let boundless = DeviceFacts { limits, ..modest.clone() };
     for facts in [modest, boundless] {
-        check_plan(&graph, &Plan::new(&graph, &facts)?);
+        check_plan(&graph, &Plan::new(&graph, &facts, PlanOptions::default())?);
     }
     Ok(())
 }
@@ -79,7 +79,7 @@ fn load_damaged(case: &str, bytes: &[u8]) -> bool {
 fn the_check_of_plans_finds_what_is_wrong() {
     let bytes = case::read("add", "model.pte");
     case::with_graph("add", &bytes, |graph| {
-        let good = Plan::new(graph, &DeviceFacts::webgpu_defaults()).unwrap();
+        let good = Plan::new(graph, &DeviceFacts::webgpu_defaults(), PlanOptions::default()).unwrap();
         check_plan(graph, &good);
         type Change = (&'static str, fn(&mut Dispatch));
         let changes: [Change; 3] = [
@@ -327,8 +327,9 @@ fn sizes_that_overflow_are_refused() {
             let mut graph = GraphBuilder::new(case);
             build(&mut graph)?;
             let graph = graph.finish()?;
-            let boundless = Plan::new(&graph, &DeviceFacts { limits, ..DeviceFacts::webgpu_defaults() });
-            let modest = Plan::new(&graph, &DeviceFacts::webgpu_defaults());
+            let boundless =
+                Plan::new(&graph, &DeviceFacts { limits, ..DeviceFacts::webgpu_defaults() }, PlanOptions::default());
+            let modest = Plan::new(&graph, &DeviceFacts::webgpu_defaults(), PlanOptions::default());
             boundless.and(modest)
         };
         let error = catch_unwind(plan).unwrap_or_else(|_| panic!("{case}: a panic")).map(drop).unwrap_err();

@@ -2,12 +2,12 @@
 
 mod harness;
 
-use harness::attention::{Attention, Qkv, Sizes};
+use harness::attention::{Attention, Qkv, Sizes, Way};
 use harness::compare::{self, F32};
 use harness::{f32_tensor, modest_gpu, rng};
 use torchlight::gpu::Command;
 use torchlight::graph::IntArg;
-use torchlight::{DType, GraphBuilder, Input, Output, Session, SessionOptions};
+use torchlight::{DType, GraphBuilder, Input, Output, Route, Session, SessionOptions};
 
 /// Workgroups, and the grid they fold into.
 const GRIDS: [(u32, [u32; 2]); 2] = [(65535, [65535, 1]), (65536, [65535, 2])];
@@ -99,8 +99,9 @@ fn update_cache() {
 /// One decode step at the end of a cache with seeded keys and values. Returns the grids.
 fn decode(case: &str, sizes: Sizes) -> Vec<(&'static str, [u32; 2])> {
     let rng = &mut rng(case);
-    let [k_cache, v_cache] = [(); 2].map(|()| harness::random(rng, sizes.cache_elements()));
-    let mut attention = Attention::with_caches(modest_gpu(), sizes, k_cache, v_cache);
+    let caches = [(); 2].map(|()| harness::random(rng, sizes.cache_elements()));
+    let way = Way { route: Some(Route::Materialised), ..Way::DEFAULT };
+    let mut attention = Attention::with_caches(modest_gpu(), sizes, way, caches);
     let (input_pos, qkv) = (sizes.cache_rows - 1, Qkv::random(rng, &sizes, 1));
     let inputs = qkv.inputs(&sizes, input_pos.into());
     let (outputs, commands) = attention.session.run_recorded(&inputs.each_ref().map(Input::from)).unwrap();

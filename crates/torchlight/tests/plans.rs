@@ -4,12 +4,18 @@ mod harness;
 
 use harness::attention::{PLAIN, Sizes};
 use harness::{bytes, case};
-use torchlight::plan::{DeviceLimits, Role};
-use torchlight::{DType, DeviceFacts, Graph, GraphBuilder, Plan};
+use torchlight::kernels::KvType;
+use torchlight::kernels::sdpa_matrix::Scores;
+use torchlight::plan::{DeviceLimits, PlanOptions, Role};
+use torchlight::{DType, DeviceFacts, Graph, GraphBuilder, Plan, Route};
 
 fn plan(graph: &Graph<'_>) -> Plan {
-    Plan::new(graph, &DeviceFacts::webgpu_defaults()).unwrap()
+    Plan::new(graph, &DeviceFacts::webgpu_defaults(), MATERIALISED).unwrap()
 }
+
+/// The plainest route alone.
+const MATERIALISED: PlanOptions =
+    PlanOptions { route: Some(Route::Materialised), kv: KvType::F32, scores: Scores::F16 };
 
 const ADD: &str = "\
 buffer 0: 192 bytes, input 0
@@ -29,8 +35,8 @@ buffer 3: 2048 bytes, state %4
 buffer 4: 2048 bytes, state %5
 buffer 5: 2048 bytes, shared
 buffer 6: 2048 bytes, shared
-node 2: update_cache(1, 3), materialised
-node 2: update_cache(2, 4), materialised
+node 2: update_cache(1, 3)
+node 2: update_cache(2, 4)
 node 2: sdpa_compute_attn_weights(0, 3, 5), materialised
 node 2: sdpa_softmax(5), materialised
 node 2: sdpa_compute_out(5, 4, 6), materialised
@@ -44,8 +50,8 @@ buffer 3: 2048 bytes, input 3
 buffer 4: 2048 bytes, input 4
 buffer 5: 256 bytes, shared
 buffer 6: 256 bytes, shared
-node 1: update_cache(1, 3), materialised
-node 1: update_cache(2, 4), materialised
+node 1: update_cache(1, 3)
+node 1: update_cache(2, 4)
 node 1: sdpa_compute_attn_weights(0, 3, 5), materialised
 node 1: sdpa_softmax(5), materialised
 node 1: sdpa_compute_out(5, 4, 6), materialised
@@ -57,6 +63,44 @@ buffer 1: 1024 bytes, input 1
 buffer 2: 16 bytes, shared
 node 0: update_cache(0, 1)
 ";
+
+/// With every route: few tokens are split, and of these programs' sizes none needs more than one part.
+const SDPA_INCACHE_REPLAY_BY_ANY_ROUTE: &str = "\
+buffer 0: 2048 bytes, input 0
+buffer 1: 1024 bytes, input 1
+buffer 2: 1024 bytes, input 2
+buffer 3: 2048 bytes, state %4
+buffer 4: 2048 bytes, state %5
+buffer 5: 2048 bytes, shared
+buffer 6: 16 bytes, shared
+buffer 7: 16 bytes, shared
+buffer 8: 16 bytes, counters
+node 2: update_cache(1, 3)
+node 2: update_cache(2, 4)
+node 2: sdpa_split(0, 3, 4, 6, 7, 8, 5), split
+node 2: sdpa_split(0, 3, 4, 6, 7, 8, 5), split
+";
+
+#[test]
+fn the_whole_plan_with_every_route() {
+    let name = "sdpa_incache_replay";
+    let text = case::with_graph(name, &case::read(name, "model.pte"), |graph| {
+        Plan::new(graph, &DeviceFacts::webgpu_defaults(), PlanOptions::default()).unwrap().to_string()
+    });
+    assert_eq!(text, SDPA_INCACHE_REPLAY_BY_ANY_ROUTE);
+}
+
+#[test]
+fn no_memory_grows_with_tokens_times_keys() {
+    // Every route but the plainest: scratch for 4 times the tokens and keys is at most 4 times as large.
+    let scratch = |factor: u32| {
+        let sizes = Sizes { tokens: 512 * factor, cache_rows: 1024 * factor, ..PLAIN };
+        let zeros = bytes(&vec![0.0; sizes.cache_elements()]);
+        let facts = DeviceFacts::webgpu_defaults();
+        Plan::new(&sizes.graph(&zeros, &zeros).unwrap(), &facts, PlanOptions::default()).unwrap().shared_bytes()
+    };
+    assert!(scratch(4) <= 4 * scratch(1), "{} and {} bytes", scratch(1), scratch(4));
+}
 
 #[test]
 fn the_whole_plan_of_a_program() {
@@ -133,12 +177,13 @@ fn scores_beyond_the_limit_are_refused_with_the_numbers() {
     // 8 heads x 2048 tokens x 4096 keys x 4 bytes are 256 MiB, and a binding has 128.
     let sizes = Sizes { tokens: 2048, q_heads: 8, kv_heads: 1, head_dim: 4, cache_rows: 4096, scale: None };
     let zeros = bytes(&vec![0.0; sizes.cache_elements()]);
-    let error = Plan::new(&sizes.graph(&zeros, &zeros).unwrap(), &DeviceFacts::webgpu_defaults()).unwrap_err();
+    let error =
+        Plan::new(&sizes.graph(&zeros, &zeros).unwrap(), &DeviceFacts::webgpu_defaults(), MATERIALISED).unwrap_err();
     let wanted = "sdpa_with_kv_cache (node 1): scores of 8 heads x 2048 tokens x 4096 keys needs 268435456 bytes in one \
                   buffer, and the device allows 134217728; steps of up to 1024 tokens would fit";
     assert_eq!(error.to_string(), wanted);
     let fitting = Sizes { tokens: 1024, ..sizes };
-    Plan::new(&fitting.graph(&zeros, &zeros).unwrap(), &DeviceFacts::webgpu_defaults()).unwrap();
+    Plan::new(&fitting.graph(&zeros, &zeros).unwrap(), &DeviceFacts::webgpu_defaults(), MATERIALISED).unwrap();
 }
 
 #[test]
@@ -170,6 +215,6 @@ fn other_limits_are_refused_with_the_numbers() {
     let graph = PLAIN.graph(&zeros, &zeros).unwrap();
     for (limits, wanted) in cases {
         let facts = DeviceFacts { limits, ..DeviceFacts::webgpu_defaults() };
-        assert_eq!(Plan::new(&graph, &facts).unwrap_err().to_string(), wanted);
+        assert_eq!(Plan::new(&graph, &facts, MATERIALISED).unwrap_err().to_string(), wanted);
     }
 }

@@ -5,9 +5,9 @@ mod harness;
 use harness::case::{self, Case, Named, Step};
 use harness::compare::{self, F32, widen};
 use harness::{gpu, tensors};
-use torchlight::plan::Role;
+use torchlight::plan::{PlanOptions, Role};
 use torchlight::{
-    DType, DeviceFacts, GraphBuilder, HostTensor, Input, Output, Plan, Session, SessionOptions, TimestampMode,
+    DType, DeviceFacts, GraphBuilder, HostTensor, Input, Output, Plan, Route, Session, SessionOptions, TimestampMode,
 };
 
 /// The cases whose operators Torchlight runs.
@@ -179,7 +179,7 @@ fn equal_constants_share_a_buffer_unless_they_are_written() {
     let bytes = case::read("sdpa_incache_replay", "model.pte");
     case::with_graph("sdpa_incache_replay", &bytes, |graph| {
         let [k_cache, v_cache] = graph.states()[..] else { panic!("{:?}", graph.states()) };
-        let plan = Plan::new(graph, &DeviceFacts::webgpu_defaults()).unwrap();
+        let plan = Plan::new(graph, &DeviceFacts::webgpu_defaults(), PlanOptions::default()).unwrap();
         let [k_buffer, v_buffer] = [k_cache, v_cache].map(|tensor| plan.tensor_buffers[tensor.index()].unwrap());
         assert_ne!(k_buffer, v_buffer);
         assert_eq!(plan.buffers[k_buffer.index()].role, Role::State(k_cache));
@@ -190,15 +190,16 @@ fn equal_constants_share_a_buffer_unless_they_are_written() {
     let [a, b] = [(); 2].map(|()| graph.constant(DType::F32, &[2], &weights).unwrap());
     let sum = graph.add(a, b, 1.0).unwrap();
     graph.output(sum);
-    let plan = Plan::new(&graph.finish().unwrap(), &DeviceFacts::webgpu_defaults()).unwrap();
+    let plan = Plan::new(&graph.finish().unwrap(), &DeviceFacts::webgpu_defaults(), PlanOptions::default()).unwrap();
     assert_ne!(a, b);
     assert_eq!(plan.tensor_buffers[a.index()].unwrap(), plan.tensor_buffers[b.index()].unwrap());
 }
 
 #[test]
-fn attention_is_five_dispatches_with_the_names_of_executorch() {
+fn materialised_attention_is_five_dispatches_with_the_names_of_executorch() {
     let case = Case::read("sdpa_incache_replay");
-    let mut session = case.session(0, gpu());
+    let options = SessionOptions { route: Some(Route::Materialised), ..SessionOptions::default() };
+    let mut session = case.session_with(0, gpu(), options);
     session.set_timestamps(TimestampMode::Pass);
     run(&mut session, &case.steps[0]);
     let profile = session.take_profile().unwrap();

@@ -4,14 +4,14 @@
 
 mod harness;
 
-use harness::attention::{PLAIN, Qkv};
+use harness::attention::{PLAIN, Qkv, Sizes};
 use harness::{case, f32_tensor, gpu};
 use torchlight::gpu::{Command, Download, Place, QUERIES_PER_SET, QueryPair, encode};
 use torchlight::graph::{CopyTensor, GraphOutput, Node, Operator, Origin, Tensor, TensorId};
 use torchlight::kernels::Grid;
-use torchlight::plan::{BufferId, PARAMS_SLOT_BYTES, Step};
+use torchlight::plan::{BufferId, Dispatch, PARAMS_SLOT_BYTES, PlanOptions, Step};
 use torchlight::{
-    DType, DeviceFacts, Graph, GraphBuilder, HostTensor, Input, Plan, Session, SessionOptions, TimestampMode,
+    DType, DeviceFacts, Graph, GraphBuilder, HostTensor, Input, Plan, Route, Session, SessionOptions, TimestampMode,
 };
 
 /// The stream of a run with timestamps off. `grids` are one x a dispatch, `outputs` the tensors that come to the host,
@@ -19,25 +19,32 @@ use torchlight::{
 fn plain_stream(plan: &Plan, grids: &[u32], outputs: &[(TensorId, u64)]) -> Vec<Command> {
     let mut stream = Vec::new();
     let mut dispatch = 0;
-    for (index, step) in plan.steps.iter().enumerate() {
+    let mut in_pass = false;
+    for step in &plan.steps {
         match step {
+            // A grid of nothing: the dispatch belongs to another route than the run's.
+            Step::Dispatch(_) if grids[dispatch as usize] == 0 => dispatch += 1,
             Step::Dispatch(step) => {
-                let before = index.checked_sub(1).map(|before| &plan.steps[before]);
-                if !matches!(before, Some(Step::Dispatch(_))) {
+                if !in_pass {
                     stream.push(Command::BeginPass { timestamps: None });
                 }
+                in_pass = true;
                 stream.push(Command::SetPipeline(step.variant));
                 stream.push(Command::SetBindGroup { dispatch, params_offset: 256 * dispatch });
                 stream.push(Command::Dispatch { x: grids[dispatch as usize], y: 1 });
-                if !matches!(plan.steps.get(index + 1), Some(Step::Dispatch(_))) {
-                    stream.push(Command::EndPass);
-                }
                 dispatch += 1;
             }
             Step::Copy { from, to, size_bytes, .. } => {
+                if in_pass {
+                    stream.push(Command::EndPass);
+                }
+                in_pass = false;
                 stream.push(copy(Place::Plan(*from), Place::Plan(*to), 0, *size_bytes));
             }
         }
+    }
+    if in_pass {
+        stream.push(Command::EndPass);
     }
     let mut offset = 0;
     for &(tensor, size_bytes) in outputs {
@@ -86,12 +93,18 @@ fn elementwise() -> Streamed {
     Streamed { name: "elementwise", session, inputs: vec![f32_tensor(&[3, 43], &[0.5; 129])], grids, outputs }
 }
 
+/// The route with most dispatches.
+fn materialised() -> SessionOptions {
+    SessionOptions { route: Some(Route::Materialised), ..SessionOptions::default() }
+}
+
 /// Below its bounds: 3 tokens of 8, at position 4.
 fn attention() -> Streamed {
     let zeros = vec![0; PLAIN.cache_elements() * 4];
     let graph = PLAIN.graph(&zeros, &zeros).unwrap();
+    let options = materialised();
     let GraphOutput::Tensor { tensor: out, .. } = graph.outputs[0] else { panic!("{:?}", graph.outputs) };
-    let session = Session::new(gpu(), &graph, SessionOptions::default()).unwrap();
+    let session = Session::new(gpu(), &graph, options).unwrap();
     let inputs = Qkv::random(&mut harness::rng("stream"), &PLAIN, 3).inputs(&PLAIN, 4).to_vec();
     // Cache writes: 3 x 2 x 16 elements, 4 a lane, 64 a workgroup. Scores: 4 heads x 3 tokens x 7 keys, 64 a workgroup.
     // Softmax: a row a workgroup. Output: a row of 16 columns of 4 lanes a workgroup.
@@ -122,7 +135,7 @@ fn with_a_copy() -> Streamed {
 fn cache_of_the_host() -> Streamed {
     let name = "sdpa_single";
     let case = case::Case::read(name);
-    let session = case.session(0, gpu());
+    let session = case.session_with(0, gpu(), materialised());
     let inputs = case.steps[0].inputs.iter().map(|input| input.tensor.clone().unwrap()).collect();
     let tensor = |output: &GraphOutput| match output {
         GraphOutput::Tensor { tensor, .. } => (*tensor, session.graph().tensor(*tensor).size_bytes()),
@@ -133,8 +146,31 @@ fn cache_of_the_host() -> Streamed {
     Streamed { name, session, inputs, grids: vec![1, 1, 4, 32, 32], outputs }
 }
 
-fn programs() -> [Streamed; 4] {
-    [elementwise(), attention(), with_a_copy(), cache_of_the_host()]
+/// A plan whose dispatches are alternatives: a step of one token leaves those for more out.
+fn alternatives() -> Streamed {
+    let sizes = Sizes { tokens: 16, ..PLAIN };
+    let zeros = vec![0; sizes.cache_elements() * 4];
+    let graph = sizes.graph(&zeros, &zeros).unwrap();
+    let GraphOutput::Tensor { tensor: out, .. } = graph.outputs[0] else { panic!("{:?}", graph.outputs) };
+    let session = Session::new(gpu(), &graph, SessionOptions::default()).unwrap();
+    let inputs = Qkv::random(&mut harness::rng("alternatives"), &sizes, 1).inputs(&sizes, 4).to_vec();
+    let plan = session.plan();
+    let chosen = plan.choices[0].table.look_up(&sizes.problem(1, 4)).unwrap();
+    assert_eq!(chosen.route(), Route::Split);
+    // Five keys are one part: a workgroup for each of the two KV heads, and nothing to merge.
+    let is_split = |dispatch: &Dispatch| plan.variant(dispatch.variant).kernel.stem == "sdpa_split";
+    let grid = |dispatch: &Dispatch| match dispatch.alternative {
+        None => 1,
+        Some(_) if dispatch.is_chosen(&[chosen]) && is_split(dispatch) => 2,
+        Some(_) => 0,
+    };
+    let grids: Vec<u32> = plan.dispatches().map(grid).collect();
+    assert!(grids.iter().filter(|&&x| x == 0).count() > 1, "{grids:?}");
+    Streamed { name: "alternatives", session, inputs, grids, outputs: vec![(out, 4 * 16 * 4)] }
+}
+
+fn programs() -> [Streamed; 5] {
+    [elementwise(), attention(), with_a_copy(), cache_of_the_host(), alternatives()]
 }
 
 impl Streamed {
@@ -244,16 +280,34 @@ fn inside_stream(plain: &[Command]) -> Vec<Command> {
     stream
 }
 
+/// The stream of run mode, from the plain one: a pair of queries for each pass that is there anyway.
+fn run_stream(plain: &[Command]) -> Vec<Command> {
+    let mut stream = Vec::new();
+    let mut passes = 0;
+    for command in plain {
+        match command {
+            Command::BeginPass { .. } => {
+                let timestamps = Some(QueryPair { set: 0, begin: passes * 2 });
+                stream.push(Command::BeginPass { timestamps });
+                passes += 1;
+            }
+            Command::Submit => stream.extend(resolves(passes).into_iter().chain([Command::Submit])),
+            other => stream.push(other.clone()),
+        }
+    }
+    stream
+}
+
 #[test]
 fn each_mode_adds_its_own_commands_only() {
     type Derive = fn(&[Command]) -> Vec<Command>;
-    const MODES: [(TimestampMode, Derive); 2] =
-        [(TimestampMode::Pass, pass_stream), (TimestampMode::Inside, inside_stream)];
+    const MODES: [(TimestampMode, Derive); 3] =
+        [(TimestampMode::Pass, pass_stream), (TimestampMode::Inside, inside_stream), (TimestampMode::Run, run_stream)];
     for mut program in programs() {
         for (mode, derive) in MODES {
             let name = program.name;
             let wanted = derive(&program.plain());
-            let grids: Vec<Option<Grid>> = program.grids.iter().map(|&x| Some(Grid { x, y: 1 })).collect();
+            let grids: Vec<Option<Grid>> = program.grids.iter().map(|&x| (x > 0).then_some(Grid { x, y: 1 })).collect();
             let mut encoded = Vec::new();
             encode(program.session.plan(), &grids, &downloads(&program), mode, &mut encoded);
             check_stream(&encoded, &wanted).unwrap_or_else(|error| panic!("{name}, {mode} encoded: {error}"));
@@ -284,7 +338,7 @@ fn chain(dispatches: u32) -> Plan {
     let last = (0..dispatches).fold(x, |last, _| graph.add(last, x, 1.0).unwrap());
     graph.output(last);
     let graph: Graph<'_> = graph.finish().unwrap();
-    Plan::new(&graph, &DeviceFacts::webgpu_defaults()).unwrap()
+    Plan::new(&graph, &DeviceFacts::webgpu_defaults(), PlanOptions::default()).unwrap()
 }
 
 #[test]

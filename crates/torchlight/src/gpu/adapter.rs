@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::pipelines::{BoundsChecks, Cache};
 use crate::error::{Error, Result};
+use crate::kernels::Variant;
 use crate::plan::{DeviceFacts, DeviceLimits};
 
 /// Which adapter to open.
@@ -45,6 +47,7 @@ pub(super) type Mishap = Arc<Mutex<Option<String>>>;
 pub struct Gpu {
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
+    pub(super) pipelines: Arc<Cache>,
     facts: DeviceFacts,
     mishap: Mishap,
 }
@@ -114,12 +117,30 @@ impl Gpu {
         Self::with_info(device, queue, &info)
     }
 
-    /// A device of wgpu's noop back end, which accepts all and does nothing: pipelines are validated without a driver.
+    /// A device of wgpu's noop back end with all features, which accepts all and does nothing: pipelines are validated without a driver.
     #[cfg(feature = "noop")]
     pub fn noop() -> Self {
-        let descriptor = wgpu::DeviceDescriptor { label: Some("torchlight noop"), ..Default::default() };
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("torchlight noop"),
+            required_features: wanted_features() | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
+            required_limits: wgpu::Limits { max_compute_workgroup_storage_size: 49152, ..Default::default() },
+            experimental_features: accept_experimental(),
+            ..Default::default()
+        };
         let (device, queue) = wgpu::Device::noop(&descriptor);
         Self::from_device(device, queue)
+    }
+
+    /// Compiles kernel variants ahead of the sessions that use them.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`] where the driver refuses one.
+    pub async fn compile(&self, variants: &[Variant], checks: BoundsChecks) -> Result<()> {
+        let scope = super::engine::Scope::open(self, wgpu::ErrorFilter::Validation);
+        let pipelines = self.pipelines.pipelines(&self.device, variants, checks);
+        scope.close().check("compiling kernels").await?;
+        self.pipelines.keep(variants, checks, &pipelines);
+        Ok(())
     }
 
     /// Waits until the device has done all that was submitted.
@@ -155,7 +176,7 @@ impl Gpu {
         device.set_device_lost_callback(move |reason, message| {
             note(&lost, format!("the device is lost ({reason:?}) {message}"));
         });
-        Self { device, queue, facts, mishap }
+        Self { device, queue, pipelines: Arc::default(), facts, mishap }
     }
 
     /// Fails where the device told of a mishap since it was opened.

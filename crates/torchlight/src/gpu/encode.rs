@@ -2,7 +2,7 @@
 
 use super::command::{Command, Place, QueryPair, Sink};
 use crate::kernels::Grid;
-use crate::plan::{BufferId, PARAMS_SLOT_BYTES, Plan, Step};
+use crate::plan::{BufferId, Dispatch, PARAMS_SLOT_BYTES, Plan, Step};
 use crate::profile::TimestampMode;
 
 /// The most queries of one set, by WebGPU's limit.
@@ -23,9 +23,9 @@ pub struct Download {
     pub offset_bytes: u64,
 }
 
-/// The queries of the dispatch that is launched after so many others: two neighbours, which never fall into two sets since a set's size is even.
-pub fn query_pair(dispatch: u32) -> QueryPair {
-    let query = dispatch * 2;
+/// The queries of what is timed after so many others, a dispatch or a pass: two neighbours, which never fall into two sets since a set's size is even.
+pub fn query_pair(before: u32) -> QueryPair {
+    let query = before * 2;
     QueryPair { set: query / QUERIES_PER_SET, begin: query % QUERIES_PER_SET }
 }
 
@@ -40,7 +40,8 @@ pub fn encode(
     timestamps: TimestampMode,
     sink: &mut impl Sink,
 ) {
-    let (mut slot, mut dispatched) = (0, 0);
+    // What a pair of queries is written around: a dispatch, or in Run mode a pass.
+    let (mut slot, mut timed) = (0, 0);
     let mut in_pass = false;
     for step in &plan.steps {
         match step {
@@ -48,12 +49,12 @@ pub fn encode(
                 let dispatch = slot;
                 slot += 1;
                 let Some(Grid { x, y }) = grids[dispatch as usize] else { continue };
-                let queries = query_pair(dispatched);
-                dispatched += 1;
-                if !in_pass {
-                    let timestamps = (timestamps == TimestampMode::Pass).then_some(queries);
-                    sink.push(Command::BeginPass { timestamps });
-                    in_pass = true;
+                let begins_pass = !std::mem::replace(&mut in_pass, true);
+                let queries = query_pair(timed);
+                timed += u32::from(timestamps != TimestampMode::Run || begins_pass);
+                if begins_pass {
+                    let of_pass = matches!(timestamps, TimestampMode::Pass | TimestampMode::Run);
+                    sink.push(Command::BeginPass { timestamps: of_pass.then_some(queries) });
                 }
                 sink.push(Command::SetPipeline(step.variant));
                 sink.push(Command::SetBindGroup { dispatch, params_offset: dispatch * PARAMS_SLOT_BYTES });
@@ -85,10 +86,39 @@ pub fn encode(
         let to = (Place::Readback, download.offset_bytes);
         copy(Place::Plan(download.buffer), to, download.size_bytes, sink);
     }
-    if timestamps != TimestampMode::Off && dispatched > 0 {
-        resolve(dispatched * 2, sink);
+    if timestamps != TimestampMode::Off && timed > 0 {
+        resolve(timed * 2, sink);
     }
     sink.push(Command::Submit);
+}
+
+/// How many pairs of queries a run writes.
+pub(super) fn query_pairs(plan: &Plan, grids: &[Option<Grid>], timestamps: TimestampMode) -> u32 {
+    match timestamps {
+        TimestampMode::Off => 0,
+        TimestampMode::Pass | TimestampMode::Inside => grids.iter().flatten().count() as u32,
+        TimestampMode::Run => passes(plan, grids).len() as u32,
+    }
+}
+
+/// The dispatches of each pass that a plan has by itself: those that follow one another without a copy between.
+pub(crate) fn passes<'p>(plan: &'p Plan, grids: &[Option<Grid>]) -> Vec<Vec<(&'p Dispatch, Grid)>> {
+    let mut passes = Vec::new();
+    let mut open = false;
+    let mut grids = grids.iter();
+    for step in &plan.steps {
+        match step {
+            Step::Copy { .. } => open = false,
+            Step::Dispatch(dispatch) => {
+                let Some(Some(grid)) = grids.next() else { continue };
+                if !std::mem::replace(&mut open, true) {
+                    passes.push(Vec::new());
+                }
+                passes.last_mut().into_iter().for_each(|pass| pass.push((dispatch, *grid)));
+            }
+        }
+    }
+    passes
 }
 
 /// Resolves only the queries that were written, set by set.

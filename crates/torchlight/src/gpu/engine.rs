@@ -3,8 +3,8 @@
 use super::adapter::Gpu;
 use super::clock::Clock;
 use super::command::{Command, Place, Sink};
-use super::encode::{Download, encode};
-use super::pipelines::{self, Pipeline};
+use super::encode::{Download, encode, query_pairs};
+use super::pipelines::{self, BoundsChecks, Pipeline};
 use super::readback::Mapped;
 use super::timestamps::{Queries, Ring, Stamps};
 use crate::error::{Error, Result};
@@ -29,8 +29,8 @@ pub(crate) struct Engine {
 pub(crate) struct EngineOptions {
     /// The most that a run downloads.
     pub(crate) readback_bytes: u64,
-    /// Whether the compiler checks the bounds of every kernel.
-    pub(crate) checked: bool,
+    /// Which kernels the compiler checks the bounds of.
+    pub(crate) checks: BoundsChecks,
 }
 
 /// One run: what varies from run to run.
@@ -89,8 +89,7 @@ impl Engine {
         let params = buffer("params", slots * u64::from(PARAMS_SLOT_BYTES), uniform);
         let map_read = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let readback = buffer("readback", options.readback_bytes.max(16), map_read);
-        let pipelines: Vec<Pipeline> =
-            plan.variants.iter().map(|variant| pipelines::pipeline(device, variant, options.checked)).collect();
+        let pipelines = gpu.pipelines.pipelines(device, &plan.variants, options.checks);
         let bind_groups = plan
             .dispatches()
             .map(|dispatch| pipelines::bind_group(device, (plan, &pipelines), (&params, &buffers), dispatch))
@@ -98,6 +97,7 @@ impl Engine {
         let (validation, memory) = (validation.close(), memory.close());
         validation.check("building a session").await?;
         memory.check("building a session").await?;
+        gpu.pipelines.keep(&plan.variants, options.checks, &pipelines);
         Ok(Self { gpu: gpu.clone(), buffers, params, pipelines, bind_groups, readback, ring: Ring::default() })
     }
 
@@ -128,11 +128,10 @@ impl Engine {
         self.gpu.check()?;
         let clock = Clock::start();
         let scope = Scope::open(&self.gpu, wgpu::ErrorFilter::Validation);
-        let dispatches = run.grids.iter().flatten().count() as u32;
-        let wants_stamps = run.timestamps != TimestampMode::Off && dispatches > 0;
+        let pairs = query_pairs(plan, run.grids, run.timestamps);
         // A place of the ring serves every run: it is made for the most that a run can have.
         let most = run.grids.len() as u32;
-        let queries = if wants_stamps { self.ring.free(&self.gpu.device, most) } else { None };
+        let queries = if pairs > 0 { self.ring.free(&self.gpu.device, most) } else { None };
         let timestamps = if queries.is_some() { run.timestamps } else { TimestampMode::Off };
         if !run.params.is_empty() {
             self.gpu.queue.write_buffer(&self.params, 0, run.params);
@@ -145,7 +144,7 @@ impl Engine {
         let device = &self.gpu.device;
         let size = run.downloads.iter().map(|download| download.offset_bytes + download.size_bytes).max();
         let outputs = size.map(|size| Mapped::new(device, &self.readback, size));
-        let stamps = queries.map(|place| Stamps::new(device, place, dispatches));
+        let stamps = queries.map(|place| Stamps::new(device, place, pairs));
         let pending = Pending { gpu: self.gpu.clone(), outputs, rejected };
         Ok(Submitted { pending, stamps, encode_ns: clock.now_ns() - submit_ns, submit_ns })
     }
@@ -305,10 +304,10 @@ fn new_encoder(gpu: &Gpu) -> wgpu::CommandEncoder {
 }
 
 /// An open error scope. It must be closed on the thread that opened it: wgpu keeps scopes a thread.
-struct Scope(wgpu::ErrorScopeGuard);
+pub(super) struct Scope(wgpu::ErrorScopeGuard);
 
 /// What a closed scope caught, when it is known.
-struct Rejected(std::pin::Pin<Box<dyn PendingError>>);
+pub(super) struct Rejected(std::pin::Pin<Box<dyn PendingError>>);
 
 #[cfg(not(target_arch = "wasm32"))]
 trait PendingError: Future<Output = Option<wgpu::Error>> + Send {}
@@ -326,17 +325,17 @@ impl std::fmt::Debug for Rejected {
 }
 
 impl Scope {
-    fn open(gpu: &Gpu, filter: wgpu::ErrorFilter) -> Self {
+    pub(super) fn open(gpu: &Gpu, filter: wgpu::ErrorFilter) -> Self {
         Self(gpu.device.push_error_scope(filter))
     }
 
-    fn close(self) -> Rejected {
+    pub(super) fn close(self) -> Rejected {
         Rejected(Box::pin(self.0.pop()))
     }
 }
 
 impl Rejected {
-    async fn check(self, what: &str) -> Result<()> {
+    pub(super) async fn check(self, what: &str) -> Result<()> {
         match self.0.await {
             None => Ok(()),
             Some(error) => Err(Error::Gpu(format!("{what} was rejected: {error}"))),

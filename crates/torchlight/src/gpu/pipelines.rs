@@ -1,20 +1,59 @@
 //! Pipelines and bind groups of a plan, made once.
 
+use std::collections::HashMap;
 use std::num::NonZeroU64;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::kernels::{Access, Bounds, Kernel, Variant};
 use crate::plan::{BufferId, Plan};
 
+/// The pipelines that were made on a device: sessions that use the same variants share them.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    made: Mutex<HashMap<Key, Pipeline>>,
+}
+
+/// A variant, and how it is compiled.
+type Key = (Variant, BoundsChecks);
+
+/// Which kernels the compiler checks the bounds of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BoundsChecks {
+    /// Those that do not argue for their own.
+    #[default]
+    WhereNeeded,
+    /// All, for tests: slower.
+    Everywhere,
+}
+
+impl Cache {
+    /// The pipelines of a plan: those that are known, and new ones.
+    pub(super) fn pipelines(&self, device: &wgpu::Device, variants: &[Variant], checks: BoundsChecks) -> Vec<Pipeline> {
+        let known = |variant: &Variant| self.lock().get(&(variant.clone(), checks)).cloned();
+        variants.iter().map(|variant| known(variant).unwrap_or_else(|| pipeline(device, variant, checks))).collect()
+    }
+
+    /// Keeps pipelines, once it is known that the driver took them.
+    pub(super) fn keep(&self, variants: &[Variant], checks: BoundsChecks, pipelines: &[Pipeline]) {
+        let keys = variants.iter().map(|variant| (variant.clone(), checks));
+        self.lock().extend(keys.zip(pipelines.iter().cloned()));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Pipeline>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// One pipeline a kernel variant, and the layout that its bind groups share.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pipeline {
     pub(super) pipeline: wgpu::ComputePipeline,
     layout: wgpu::BindGroupLayout,
 }
 
-/// Compiles a variant, with the compiler's bounds checks wherever `checked` or the kernel asks for them. Errors reach the
+/// Compiles a variant, with the compiler's bounds checks wherever `checks` or the kernel asks for them. Errors reach the
 /// caller's error scope.
-pub(super) fn pipeline(device: &wgpu::Device, variant: &Variant, checked: bool) -> Pipeline {
+fn pipeline(device: &wgpu::Device, variant: &Variant, checks: BoundsChecks) -> Pipeline {
     let label = Some(variant.label);
     let entries = layout_entries(variant.kernel);
     let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
@@ -26,7 +65,7 @@ pub(super) fn pipeline(device: &wgpu::Device, variant: &Variant, checked: bool) 
     let source = wgpu::ShaderSource::Wgsl(variant.source().into());
     let descriptor = wgpu::ShaderModuleDescriptor { label, source };
     let module = match variant.kernel.bounds {
-        Bounds::Argued if !checked => unchecked_module(device, descriptor),
+        Bounds::Argued if checks == BoundsChecks::WhereNeeded => unchecked_module(device, descriptor),
         Bounds::Argued | Bounds::Checked => device.create_shader_module(descriptor),
     };
     let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {

@@ -1,6 +1,6 @@
 //! Graphs made by hand: for tests, benchmarks, and attention without a program.
 
-use super::{Add, Graph, GraphInput, GraphOutput, IntArg, Live, Mul, Node, Operator, Origin, SdpaWithKvCache};
+use super::{Add, Attend, Graph, GraphInput, GraphOutput, IntArg, Live, Mul, Node, Operator, Origin, SdpaWithKvCache};
 use super::{SelectAsSymInt, SymIntId, Tensor, TensorId, UpdateCache};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Dims, MAX_RANK};
@@ -50,6 +50,18 @@ impl<'a> GraphBuilder<'a> {
         let device_dtype = if dtype == DType::I64 { DType::I32 } else { dtype };
         let tensor = self.tensor(device_dtype, bound, Origin::Input(index))?;
         self.graph.inputs.push(GraphInput { tensor, host_dtype: dtype, dynamic: true, mutated: false });
+        Ok(tensor)
+    }
+
+    /// A tensor given at each run, of exactly this shape.
+    ///
+    /// # Errors
+    /// As [`Self::input`].
+    pub fn static_input(&mut self, dtype: DType, dims: &[u32]) -> Result<TensorId> {
+        let tensor = self.input(dtype, dims)?;
+        if let Some(input) = self.graph.inputs.last_mut() {
+            input.dynamic = false;
+        }
         Ok(tensor)
     }
 
@@ -122,6 +134,25 @@ impl<'a> GraphBuilder<'a> {
         let out = self.computed(DType::F32, bound.as_slice())?;
         let op = SdpaWithKvCache { q, k, v, k_cache, v_cache, input_pos, scale, out };
         self.push(Operator::SdpaWithKvCache(op));
+        Ok(out)
+    }
+
+    /// Attends causally over `caches` (keys, then values) that already hold what the tokens of `q` need: nothing is
+    /// written. `input_pos` is the cache row of the first of them.
+    ///
+    /// # Errors
+    /// As [`Self::input`], for the result, which has q's shape.
+    pub fn attend(
+        &mut self,
+        q: TensorId,
+        caches: [TensorId; 2],
+        input_pos: IntArg,
+        scale: Option<f32>,
+    ) -> Result<TensorId> {
+        let [k_cache, v_cache] = caches;
+        let bound = self.graph.tensor(q).bound;
+        let out = self.computed(DType::F32, bound.as_slice())?;
+        self.push(Operator::Attend(Attend { q, k_cache, v_cache, input_pos, scale, out }));
         Ok(out)
     }
 
@@ -232,9 +263,12 @@ impl<'a> Graph<'a> {
                 return refuse(format!("wants f32 tensors, got {dtype}"));
             }
         }
-        if let Operator::SdpaWithKvCache(op) = &node.operator
-            && op.k_cache == op.v_cache
-        {
+        let caches = match &node.operator {
+            Operator::SdpaWithKvCache(op) => Some([op.k_cache, op.v_cache]),
+            Operator::Attend(op) => Some([op.k_cache, op.v_cache]),
+            _ => None,
+        };
+        if caches.is_some_and(|[k_cache, v_cache]| k_cache == v_cache) {
             return refuse("the key cache and the value cache are the same tensor".into());
         }
         let caches: &[TensorId] = match &node.operator {

@@ -77,6 +77,7 @@ fn for_each_output(operator: &super::Operator, visit: impl FnOnce(TensorId) -> R
     use super::Operator;
     match operator {
         Operator::SdpaWithKvCache(op) => visit(op.out),
+        Operator::Attend(op) => visit(op.out),
         Operator::Add(op) => visit(op.out),
         Operator::Mul(op) => visit(op.out),
         Operator::CopyTensor(op) => visit(op.to),

@@ -13,7 +13,9 @@ pub use builder::GraphBuilder;
 pub use live::Live;
 pub(crate) use live::fits;
 pub use lower::{SUPPORTED_OPERATORS, unsupported_operators};
-pub use operator::{Add, AddSymInt, CopyTensor, Mul, Operator, SdpaWithKvCache, SelectAsSymInt, SymSize, UpdateCache};
+pub use operator::{
+    Add, AddSymInt, Attend, CopyTensor, Mul, Operator, SdpaWithKvCache, SelectAsSymInt, SymSize, UpdateCache,
+};
 
 use crate::tensor::{DType, Dims};
 

@@ -28,6 +28,25 @@ pub struct SdpaWithKvCache {
     pub out: TensorId,
 }
 
+/// Causal attention over caches that already hold the keys and values of the step: [`SdpaWithKvCache`] without its writes.
+///
+/// It stands in no file; [`GraphBuilder`](super::GraphBuilder) makes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attend {
+    /// Queries.
+    pub q: TensorId,
+    /// Key cache.
+    pub k_cache: TensorId,
+    /// Value cache.
+    pub v_cache: TensorId,
+    /// Cache row of the step's first token.
+    pub input_pos: IntArg,
+    /// Factor on the scores; `None` is `1 / sqrt(d)`.
+    pub scale: Option<f32>,
+    /// Attention's result.
+    pub out: TensorId,
+}
+
 /// `update_cache`: writes `[1, s, hk, d]` rows into a cache `[1, rows, hk, d]` from row `input_pos` on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpdateCache {
@@ -113,6 +132,7 @@ pub struct AddSymInt {
 #[allow(missing_docs, reason = "each variant is documented at the struct it holds")]
 pub enum Operator {
     SdpaWithKvCache(SdpaWithKvCache),
+    Attend(Attend),
     UpdateCache(UpdateCache),
     Add(Add),
     Mul(Mul),
@@ -126,7 +146,8 @@ impl Operator {
     /// The operator's short name, as profiles and messages show it.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::SdpaWithKvCache(_) => "sdpa_with_kv_cache",
+            Self::SdpaWithKvCache(_) => SdpaWithKvCache::NAME,
+            Self::Attend(_) => Attend::NAME,
             Self::UpdateCache(_) => "update_cache",
             Self::Add(_) => "add",
             Self::Mul(_) => "mul",
@@ -141,6 +162,7 @@ impl Operator {
     pub fn reads(&self) -> Vec<TensorId> {
         match self {
             Self::SdpaWithKvCache(op) => vec![op.q, op.k, op.v, op.k_cache, op.v_cache],
+            Self::Attend(op) => vec![op.q, op.k_cache, op.v_cache],
             Self::UpdateCache(op) => vec![op.value],
             Self::Add(op) => vec![op.a, op.b],
             Self::Mul(op) => vec![op.a, op.b],
@@ -153,6 +175,7 @@ impl Operator {
     pub fn writes(&self) -> Vec<TensorId> {
         match self {
             Self::SdpaWithKvCache(op) => vec![op.k_cache, op.v_cache, op.out],
+            Self::Attend(op) => vec![op.out],
             Self::UpdateCache(op) => vec![op.cache],
             Self::Add(op) => vec![op.out],
             Self::Mul(op) => vec![op.out],
@@ -171,6 +194,7 @@ impl Operator {
     pub fn infer<'i>(&self, node: u32, live: &mut Live, integers: impl Fn(usize) -> Option<&'i [i32]>) -> Result<()> {
         match self {
             Self::SdpaWithKvCache(op) => op.infer(node, live),
+            Self::Attend(op) => op.infer(node, live),
             Self::UpdateCache(op) => {
                 let dims = [live.dims(op.value), live.dims(op.cache)];
                 check_cache_write("update_cache", node, dims, live.int(op.input_pos))
@@ -216,13 +240,41 @@ impl SdpaWithKvCache {
         if s != k_s || head_dim != k_head_dim {
             return refuse(format!("q {q} and k {k} must have the same tokens and head_dim"));
         }
-        if *kv_heads == 0 || q_heads % kv_heads != 0 {
-            return refuse(format!("{q_heads} query heads are not a multiple of {kv_heads} KV heads"));
-        }
+        check_heads(Self::NAME, node, *q_heads, *kv_heads)?;
         check_cache_write(Self::NAME, node, [k, k_cache], live.int(self.input_pos))?;
         live.set_dims(self.out, q);
         Ok(())
     }
+}
+
+impl Attend {
+    const NAME: &'static str = "attend";
+
+    fn infer(&self, node: u32, live: &mut Live) -> Result<()> {
+        let [q, k_cache, v_cache] = [self.q, self.k_cache, self.v_cache].map(|tensor| live.dims(tensor));
+        let refuse = |detail: String| Err(Error::Shape { operator: Self::NAME, node, detail });
+        let ([1, tokens, q_heads, head_dim], [1, _, kv_heads, cache_head_dim]) = (q.as_slice(), k_cache.as_slice())
+        else {
+            return refuse(format!("wants q and caches of rank 4 and batch 1, got {q} and {k_cache}"));
+        };
+        if k_cache != v_cache || head_dim != cache_head_dim {
+            return refuse(format!("q {q}, k_cache {k_cache} and v_cache {v_cache} must agree"));
+        }
+        check_heads(Self::NAME, node, *q_heads, *kv_heads)?;
+        let mut written = k_cache;
+        written.as_mut_slice()[1] = *tokens;
+        check_cache_write(Self::NAME, node, [written, k_cache], live.int(self.input_pos))?;
+        live.set_dims(self.out, q);
+        Ok(())
+    }
+}
+
+fn check_heads(operator: &'static str, node: u32, q_heads: u32, kv_heads: u32) -> Result<()> {
+    if kv_heads > 0 && q_heads.is_multiple_of(kv_heads) {
+        return Ok(());
+    }
+    let detail = format!("{q_heads} query heads are not a multiple of {kv_heads} KV heads");
+    Err(Error::Shape { operator, node, detail })
 }
 
 impl SelectAsSymInt {

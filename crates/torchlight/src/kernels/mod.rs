@@ -11,7 +11,11 @@ pub mod calibrate_matrix;
 mod grid;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
+pub mod sdpa_matrix;
+pub mod sdpa_merge;
 pub mod sdpa_softmax;
+pub mod sdpa_split;
+pub mod sdpa_streaming;
 mod unroll;
 pub mod update_cache;
 
@@ -48,10 +52,10 @@ pub struct Kernel {
 pub enum Bounds {
     /// The compiler: it clamps every index.
     Checked,
-    /// The kernel itself, by the argument that its WGSL file gives under `Bounds:`. [`SessionOptions::checked`] lets the
+    /// The kernel itself, by the argument that its WGSL file gives under `Bounds:`. [`SessionOptions::checks`] lets the
     /// compiler check all the same.
     ///
-    /// [`SessionOptions::checked`]: crate::SessionOptions::checked
+    /// [`SessionOptions::checks`]: crate::SessionOptions::checks
     Argued,
 }
 
@@ -95,29 +99,61 @@ impl Variant {
     }
 }
 
-/// The width of one load: four elements where the rows allow it, one where they do not.
+/// The width of one load: as many elements as the rows and the type of the cache allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
-    /// `vec4<f32>`.
+    /// Four: `vec4<f32>`, or two packed pairs.
     Four,
-    /// `f32`.
+    /// Two: a packed pair, of f16 caches only.
+    Two,
+    /// One: `f32`.
     One,
 }
 
 impl Width {
-    /// The widest load that divides `elements`.
-    pub const fn dividing(elements: u32) -> Self {
-        if elements.is_multiple_of(4) { Self::Four } else { Self::One }
+    /// The widest load that divides `elements` of a cache. An f16 cache has rows of an even number of elements.
+    pub const fn dividing(elements: u32, kv: KvType) -> Self {
+        match kv {
+            _ if elements.is_multiple_of(4) => Self::Four,
+            KvType::F16 => Self::Two,
+            KvType::F32 => Self::One,
+        }
     }
 
     /// Elements of a load.
     pub const fn elements(self) -> u32 {
         match self {
             Self::Four => 4,
+            Self::Two => 2,
             Self::One => 1,
         }
     }
+
+    /// The types of a load in registers and in a cache.
+    const fn aliases(self, kv: KvType) -> &'static str {
+        match (self, kv) {
+            (Self::Four, KvType::F32) => "alias Lanes = vec4<f32>;\nalias Stored = vec4<f32>;\n",
+            (Self::Four, KvType::F16) => "alias Lanes = vec4<f32>;\nalias Stored = vec2<u32>;\n",
+            (Self::Two, _) => "alias Lanes = vec2<f32>;\nalias Stored = u32;\n",
+            (Self::One, _) => "alias Lanes = f32;\nalias Stored = f32;\n",
+        }
+    }
+
+    /// The function that turns what a cache holds into numbers.
+    const fn unpack(self, kv: KvType) -> &'static str {
+        match (self, kv) {
+            (Self::Four, KvType::F16) => {
+                "fn unpack(x: Stored) -> Lanes { return Lanes(unpack2x16float(x.x), unpack2x16float(x.y)); }\n"
+            }
+            (Self::Two, _) => "fn unpack(x: Stored) -> Lanes { return unpack2x16float(x); }\n",
+            (Self::Four | Self::One, _) => "fn unpack(x: Stored) -> Lanes { return x; }\n",
+        }
+    }
 }
+
+/// The widths and types that the plainest kernels come in.
+const WIDTHS: [(Width, KvType); 4] =
+    [(Width::Four, KvType::F32), (Width::One, KvType::F32), (Width::Four, KvType::F16), (Width::Two, KvType::F16)];
 
 /// The type of cached keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -159,9 +195,12 @@ pub struct Work {
 
 /// Every variant that a plan can ask for.
 pub fn all_variants() -> Vec<Variant> {
-    let widths = [Width::Four, Width::One];
-    let attention = widths.iter().flat_map(|&width| {
-        [update_cache::variant(width), sdpa_compute_attn_weights::variant(width), sdpa_compute_out::variant(width)]
+    let attention = WIDTHS.into_iter().flat_map(|(width, kv)| {
+        [
+            update_cache::variant(width, kv),
+            sdpa_compute_attn_weights::variant(width, kv),
+            sdpa_compute_out::variant(width, kv),
+        ]
     });
     let binary = [binary::Function::Add, binary::Function::Mul]
         .into_iter()
@@ -173,7 +212,15 @@ pub fn all_variants() -> Vec<Variant> {
         calibrate_fma::variant(calibrate_fma::Real::F16),
         calibrate_matrix::variant(),
     ];
-    attention.chain(single).chain(binary).collect()
+    let split =
+        sdpa_split::representatives().into_iter().chain([sdpa_merge::variant(sdpa_merge::Shape { head_dim: 64 })]);
+    attention
+        .chain(split)
+        .chain(single)
+        .chain(binary)
+        .chain(sdpa_streaming::representatives())
+        .chain(sdpa_matrix::representatives())
+        .collect()
 }
 
 /// One step of attention over a cache: the sizes that its kernels share.

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, AttentionProblem, Bounds, Kernel, Needs, Variant, Width, Work};
+use super::{Access, AttentionProblem, Bounds, Kernel, KvType, Needs, Variant, Width, Work};
 
 /// Invocations of a workgroup.
 pub const WORKGROUP_SIZE: u32 = 64;
@@ -30,11 +30,12 @@ pub struct Params {
 }
 
 /// The variant for heads of `width` lanes.
-pub fn variant(width: Width) -> Variant {
-    let block = match width {
-        Width::Four => "alias Lanes = vec4<f32>;\nfn sum_lanes(x: Lanes) -> f32 { return dot(x, Lanes(1.0)); }\n",
-        Width::One => "alias Lanes = f32;\nfn sum_lanes(x: Lanes) -> f32 { return x; }\n",
+pub fn variant(width: Width, kv: KvType) -> Variant {
+    let sum_lanes = match width {
+        Width::Four | Width::Two => "fn sum_lanes(x: Lanes) -> f32 { return dot(x, Lanes(1.0)); }\n",
+        Width::One => "fn sum_lanes(x: Lanes) -> f32 { return x; }\n",
     };
+    let block = [width.aliases(kv), width.unpack(kv), sum_lanes].concat();
     Variant {
         kernel: &KERNEL,
         label: KERNEL.stem,
@@ -46,11 +47,11 @@ pub fn variant(width: Width) -> Variant {
 }
 
 /// Params of a step.
-pub fn params(problem: &AttentionProblem) -> Params {
+pub fn params(problem: &AttentionProblem, kv: KvType) -> Params {
     Params {
         q_heads: problem.q_heads,
         kv_heads: problem.kv_heads,
-        head_lanes: problem.head_dim / Width::dividing(problem.head_dim).elements(),
+        head_lanes: problem.head_dim / Width::dividing(problem.head_dim, kv).elements(),
         new_tokens: problem.new_tokens,
         context_len: problem.context_len(),
         scale: problem.scale,
@@ -63,10 +64,10 @@ pub fn workgroups(problem: &AttentionProblem) -> u64 {
 }
 
 /// What a step must do: read q and the keys, write the visible scores; a multiply-add an element and a scale a score.
-pub fn work(problem: &AttentionProblem) -> Work {
+pub fn work(problem: &AttentionProblem, kv: KvType) -> Work {
     let scores = problem.visible_scores();
     Work {
-        bytes: 4 * (problem.query_elements() + problem.context_elements() + scores),
+        bytes: 4 * (problem.query_elements() + scores) + u64::from(kv.size_bytes()) * problem.context_elements(),
         flops: scores * (2 * u64::from(problem.head_dim) + 1),
     }
 }
@@ -82,6 +83,7 @@ mod tests {
         // Rows see 6, 7 and 8 keys in each of 4 heads.
         assert_eq!(problem.visible_scores(), 4 * (6 + 7 + 8));
         let bytes = 4 * (3 * 4 * 16 + 8 * 2 * 16 + 84);
-        assert_eq!(work(&problem), Work { bytes, flops: 84 * 33 });
+        assert_eq!(work(&problem, KvType::F32), Work { bytes, flops: 84 * 33 });
+        assert_eq!(work(&problem, KvType::F16), Work { bytes: bytes - 2 * 8 * 2 * 16, flops: 84 * 33 });
     }
 }

@@ -5,6 +5,8 @@
 
 // variant {
 alias Lanes = vec4<f32>;
+alias Stored = vec4<f32>;
+fn unpack(x: Stored) -> Lanes { return x; }
 fn sum_lanes(x: Lanes) -> f32 { return dot(x, Lanes(1.0)); }
 // }
 
@@ -21,7 +23,7 @@ const WORKGROUP_SIZE: u32 = 64u;
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> q: array<Lanes>;
-@group(0) @binding(2) var<storage, read> k_cache: array<Lanes>;
+@group(0) @binding(2) var<storage, read> k_cache: array<Stored>;
 @group(0) @binding(3) var<storage, read_write> scores: array<f32>;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -44,7 +46,7 @@ fn main(
     let k_first = (t * params.kv_heads + kv_head) * params.head_lanes;
     var acc = Lanes(0.0);
     for (var lane = 0u; lane < params.head_lanes; lane += 1u) {
-        acc += q[q_first + lane] * k_cache[k_first + lane];
+        acc += q[q_first + lane] * unpack(k_cache[k_first + lane]);
     }
     scores[index] = params.scale * sum_lanes(acc);
 }

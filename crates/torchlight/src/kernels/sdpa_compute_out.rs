@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, AttentionProblem, Bounds, Kernel, Needs, Variant, Width, Work};
+use super::{Access, AttentionProblem, Bounds, Kernel, KvType, Needs, Variant, Width, Work};
 
 /// Lanes that one workgroup makes; the WGSL file's COLUMNS.
 pub const COLUMNS: u32 = 16;
@@ -35,11 +35,8 @@ pub struct Params {
 }
 
 /// The variant for heads of `width` lanes.
-pub fn variant(width: Width) -> Variant {
-    let block = match width {
-        Width::Four => "alias Lanes = vec4<f32>;\n",
-        Width::One => "alias Lanes = f32;\n",
-    };
+pub fn variant(width: Width, kv: KvType) -> Variant {
+    let block = [width.aliases(kv), width.unpack(kv)].concat();
     let workgroup_bytes = WORKGROUP_SIZE * width.elements() * 4;
     Variant {
         kernel: &KERNEL,
@@ -52,8 +49,8 @@ pub fn variant(width: Width) -> Variant {
 }
 
 /// Params of a step.
-pub fn params(problem: &AttentionProblem) -> Params {
-    let head_lanes = problem.head_dim / Width::dividing(problem.head_dim).elements();
+pub fn params(problem: &AttentionProblem, kv: KvType) -> Params {
+    let head_lanes = problem.head_dim / Width::dividing(problem.head_dim, kv).elements();
     Params {
         q_heads: problem.q_heads,
         kv_heads: problem.kv_heads,
@@ -65,15 +62,15 @@ pub fn params(problem: &AttentionProblem) -> Params {
 }
 
 /// Workgroups of a step.
-pub fn workgroups(problem: &AttentionProblem) -> u64 {
-    u64::from(problem.q_heads) * u64::from(problem.new_tokens) * u64::from(params(problem).column_blocks)
+pub fn workgroups(problem: &AttentionProblem, kv: KvType) -> u64 {
+    u64::from(problem.q_heads) * u64::from(problem.new_tokens) * u64::from(params(problem, kv).column_blocks)
 }
 
 /// What a step must do: read the visible weights and the values, write the output; a multiply-add an element.
-pub fn work(problem: &AttentionProblem) -> Work {
+pub fn work(problem: &AttentionProblem, kv: KvType) -> Work {
     let weights = problem.visible_scores();
     Work {
-        bytes: 4 * (weights + problem.context_elements() + problem.query_elements()),
+        bytes: 4 * (weights + problem.query_elements()) + u64::from(kv.size_bytes()) * problem.context_elements(),
         flops: weights * 2 * u64::from(problem.head_dim),
     }
 }
@@ -87,6 +84,7 @@ mod tests {
         let problem =
             AttentionProblem { q_heads: 8, kv_heads: 2, head_dim: 64, new_tokens: 1, input_pos: 99, scale: 1.0 };
         let bytes = 4 * (8 * 100 + 100 * 2 * 64 + 8 * 64);
-        assert_eq!(work(&problem), Work { bytes, flops: 8 * 100 * 128 });
+        assert_eq!(work(&problem, KvType::F32), Work { bytes, flops: 8 * 100 * 128 });
+        assert_eq!(work(&problem, KvType::F16), Work { bytes: bytes - 2 * 100 * 2 * 64, flops: 8 * 100 * 128 });
     }
 }

@@ -5,6 +5,8 @@
 
 // variant {
 alias Lanes = vec4<f32>;
+alias Stored = vec4<f32>;
+fn unpack(x: Stored) -> Lanes { return x; }
 // }
 
 struct Params {
@@ -22,7 +24,7 @@ const WORKGROUP_SIZE: u32 = COLUMNS * STRANDS;
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> weights: array<f32>;
-@group(0) @binding(2) var<storage, read> v_cache: array<Lanes>;
+@group(0) @binding(2) var<storage, read> v_cache: array<Stored>;
 @group(0) @binding(3) var<storage, read_write> out: array<Lanes>;
 
 var<workgroup> partial: array<Lanes, WORKGROUP_SIZE>;
@@ -48,7 +50,7 @@ fn main(
     var acc = Lanes(0.0);
     if (lane < params.head_lanes) {
         for (var t = strand; t < visible; t += STRANDS) {
-            let v = v_cache[(t * params.kv_heads + kv_head) * params.head_lanes + lane];
+            let v = unpack(v_cache[(t * params.kv_heads + kv_head) * params.head_lanes + lane]);
             acc += weights[row * params.context_len + t] * v;
         }
     }

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, AttentionProblem, Bounds, Kernel, Needs, Variant, Width, Work};
+use super::{Access, AttentionProblem, Bounds, Kernel, KvType, Needs, Variant, Width, Work};
 
 /// Invocations of a workgroup.
 pub const WORKGROUP_SIZE: u32 = 64;
@@ -27,11 +27,13 @@ pub struct Params {
 }
 
 /// The variant for rows of `width` lanes.
-pub fn variant(width: Width) -> Variant {
-    let block = match width {
-        Width::Four => "alias Lanes = vec4<f32>;\n",
-        Width::One => "alias Lanes = f32;\n",
+pub fn variant(width: Width, kv: KvType) -> Variant {
+    let pack = match (width, kv) {
+        (Width::Four, KvType::F16) => "fn pack(x: Lanes) -> Stored { return Stored(pair(x.xy), pair(x.zw)); }\n",
+        (Width::Two, _) => "fn pack(x: Lanes) -> Stored { return pair(x); }\n",
+        (Width::Four | Width::One, _) => "fn pack(x: Lanes) -> Stored { return x; }\n",
     };
+    let block = [width.aliases(kv), pack].concat();
     Variant {
         kernel: &KERNEL,
         label: KERNEL.stem,
@@ -64,19 +66,19 @@ impl From<AttentionProblem> for Rows {
 }
 
 /// Params of a step.
-pub fn params(rows: Rows) -> Params {
-    let row_lanes = rows.row_elements / Width::dividing(rows.row_elements).elements();
+pub fn params(rows: Rows, kv: KvType) -> Params {
+    let row_lanes = rows.row_elements / Width::dividing(rows.row_elements, kv).elements();
     Params { lanes: rows.new_tokens * row_lanes, first_lane: rows.input_pos * row_lanes }
 }
 
 /// Workgroups of a step.
-pub fn workgroups(rows: Rows) -> u64 {
-    u64::from(params(rows).lanes).div_ceil(u64::from(WORKGROUP_SIZE))
+pub fn workgroups(rows: Rows, kv: KvType) -> u64 {
+    u64::from(params(rows, kv).lanes).div_ceil(u64::from(WORKGROUP_SIZE))
 }
 
-/// What a step must do: every new element read and written.
-pub fn work(rows: Rows) -> Work {
-    Work { bytes: 2 * 4 * u64::from(rows.new_tokens) * u64::from(rows.row_elements), flops: 0 }
+/// What a step must do: every new element read, and written as the cache holds it.
+pub fn work(rows: Rows, kv: KvType) -> Work {
+    Work { bytes: u64::from(4 + kv.size_bytes()) * u64::from(rows.new_tokens) * u64::from(rows.row_elements), flops: 0 }
 }
 
 #[cfg(test)]
@@ -86,6 +88,7 @@ mod tests {
     #[test]
     fn work_is_two_moves_an_element() {
         let rows = Rows { row_elements: 2 * 16, new_tokens: 5, input_pos: 3 };
-        assert_eq!(work(rows), Work { bytes: 2 * 5 * 32 * 4, flops: 0 });
+        assert_eq!(work(rows, KvType::F32), Work { bytes: 2 * 5 * 32 * 4, flops: 0 });
+        assert_eq!(work(rows, KvType::F16), Work { bytes: 5 * 32 * 6, flops: 0 });
     }
 }

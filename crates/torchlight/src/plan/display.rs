@@ -12,6 +12,7 @@ impl fmt::Display for Plan {
                 Role::Constant(tensor) => format!("constant %{}", tensor.0),
                 Role::State(tensor) => format!("state %{}", tensor.0),
                 Role::Shared => "shared".to_owned(),
+                Role::Counters => "counters".to_owned(),
             };
             writeln!(f, "buffer {index}: {} bytes, {role}", buffer.size_bytes)?;
         }
@@ -19,7 +20,7 @@ impl fmt::Display for Plan {
             match step {
                 Step::Dispatch(dispatch) => {
                     let buffers: Vec<String> = dispatch.buffers.iter().map(|buffer| buffer.0.to_string()).collect();
-                    let route = dispatch.route.map_or(String::new(), |route| format!(", {route}"));
+                    let route = dispatch.route().map_or(String::new(), |route| format!(", {route}"));
                     let label = self.variant(dispatch.variant).label;
                     writeln!(f, "node {}: {label}({}){route}", dispatch.node, buffers.join(", "))?;
                 }

@@ -2,10 +2,10 @@
 
 use bytemuck::Pod;
 
-use crate::graph::{IntArg, Live, SdpaWithKvCache, TensorId};
+use super::Stage;
+use crate::graph::{IntArg, Live, TensorId};
 use crate::kernels::{
-    AttentionProblem, Work, binary, calibrate_copy, calibrate_fma, calibrate_matrix, sdpa_compute_attn_weights,
-    sdpa_compute_out, sdpa_softmax, update_cache,
+    AttentionProblem, KvType, Work, binary, calibrate_copy, calibrate_fma, calibrate_matrix, update_cache,
 };
 use crate::tensor::Dims;
 
@@ -14,34 +14,30 @@ use crate::tensor::Dims;
 pub struct Attention {
     /// Queries: tokens, query heads and head_dim.
     pub q: TensorId,
-    /// New keys: KV heads.
-    pub k: TensorId,
+    /// The key cache: KV heads.
+    pub k_cache: TensorId,
     /// Cache row of the first new token.
     pub input_pos: IntArg,
     /// Factor on the scores; `None` is `1 / sqrt(head_dim)`.
     pub scale: Option<f32>,
-}
-
-impl From<&SdpaWithKvCache> for Attention {
-    fn from(op: &SdpaWithKvCache) -> Self {
-        Self { q: op.q, k: op.k, input_pos: op.input_pos, scale: op.scale }
-    }
+    /// The type of the caches.
+    pub kv: KvType,
 }
 
 impl Attention {
     /// The problem of a run. Shapes were checked when they were inferred.
     pub fn problem(&self, live: &Live) -> AttentionProblem {
-        attention_problem(live.dims(self.q), live.dims(self.k), live.int(self.input_pos) as u32, self.scale)
+        attention_problem(live.dims(self.q), live.dims(self.k_cache), live.int(self.input_pos) as u32, self.scale)
     }
 }
 
-/// Attention's sizes from the shapes of q and k.
-pub(super) fn attention_problem(q: Dims, k: Dims, input_pos: u32, scale: Option<f32>) -> AttentionProblem {
+/// Attention's sizes from the shapes of q and a cache.
+pub(super) fn attention_problem(q: Dims, cache: Dims, input_pos: u32, scale: Option<f32>) -> AttentionProblem {
     let size = |dims: Dims, dim: usize| dims.as_slice().get(dim).copied().unwrap_or(1);
     let head_dim = size(q, 3);
     AttentionProblem {
         q_heads: size(q, 2),
-        kv_heads: size(k, 2),
+        kv_heads: size(cache, 2),
         head_dim,
         new_tokens: size(q, 1),
         input_pos,
@@ -49,7 +45,7 @@ pub(super) fn attention_problem(q: Dims, k: Dims, input_pos: u32, scale: Option<
     }
 }
 
-/// What a dispatch computes its params from, one variant a kernel.
+/// What a dispatch computes its params from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Launch {
     /// Rows into a cache.
@@ -58,13 +54,11 @@ pub enum Launch {
         value: TensorId,
         /// Cache row of the first.
         input_pos: IntArg,
+        /// The type of the cache.
+        kv: KvType,
     },
-    /// Scores.
-    SdpaComputeAttnWeights(Attention),
-    /// Scores to weights.
-    SdpaSoftmax(Attention),
-    /// Weights times values.
-    SdpaComputeOut(Attention),
+    /// A kernel of attention.
+    Attention(Attention, Stage),
     /// A copy of fixed size, to measure a device.
     CalibrateCopy(calibrate_copy::Params),
     /// Multiply-adds of fixed number, to measure a device.
@@ -94,26 +88,12 @@ impl Launch {
     /// `slot` has at least the kernel's params_bytes.
     pub fn resolve(&self, live: &Live, slot: &mut [u8]) -> u64 {
         match self {
-            Self::UpdateCache { value, input_pos } => {
+            Self::UpdateCache { value, input_pos, kv } => {
                 let rows = rows(live.dims(*value), live.int(*input_pos) as u32);
-                write(slot, &update_cache::params(rows));
-                update_cache::workgroups(rows)
+                write(slot, &update_cache::params(rows, *kv));
+                update_cache::workgroups(rows, *kv)
             }
-            Self::SdpaComputeAttnWeights(attention) => {
-                let problem = attention.problem(live);
-                write(slot, &sdpa_compute_attn_weights::params(&problem));
-                sdpa_compute_attn_weights::workgroups(&problem)
-            }
-            Self::SdpaSoftmax(attention) => {
-                let problem = attention.problem(live);
-                write(slot, &sdpa_softmax::params(&problem));
-                sdpa_softmax::workgroups(&problem)
-            }
-            Self::SdpaComputeOut(attention) => {
-                let problem = attention.problem(live);
-                write(slot, &sdpa_compute_out::params(&problem));
-                sdpa_compute_out::workgroups(&problem)
-            }
+            Self::Attention(attention, stage) => stage.resolve(&attention.problem(live), attention.kv, slot),
             Self::CalibrateCopy(_) | Self::CalibrateFma(_) | Self::CalibrateMatrix(_) => self.resolve_fixed(slot),
             Self::Binary { a, b, out, alpha, dense, .. } => {
                 let shapes = binary::Shapes { a: live.dims(*a), b: live.dims(*b), out: live.dims(*out) };
@@ -160,14 +140,15 @@ impl Launch {
     /// Describes a dispatch by the live shapes of a run.
     pub fn describe(&self, live: &Live) -> Described {
         match self {
-            Self::UpdateCache { value, input_pos } => {
+            Self::UpdateCache { value, input_pos, kv } => {
                 let rows = rows(live.dims(*value), live.int(*input_pos) as u32);
                 Described {
                     shape: format!("s{} row{}", rows.new_tokens, rows.row_elements),
                     context_len: Some(rows.input_pos + rows.new_tokens),
-                    work: update_cache::work(rows),
+                    work: update_cache::work(rows, *kv),
                 }
             }
+            Self::Attention(attention, stage) => attention.describe(live, stage),
             Self::CalibrateCopy(params) => Described {
                 shape: format!("[{}]", params.lanes),
                 context_len: None,
@@ -183,9 +164,6 @@ impl Launch {
                 context_len: None,
                 work: calibrate_matrix::work(*params),
             },
-            Self::SdpaComputeAttnWeights(attention) => attention.describe(live, sdpa_compute_attn_weights::work),
-            Self::SdpaSoftmax(attention) => attention.describe(live, sdpa_softmax::work),
-            Self::SdpaComputeOut(attention) => attention.describe(live, sdpa_compute_out::work),
             Self::Binary { a, b, out, function, alpha, .. } => {
                 let shapes = binary::Shapes { a: live.dims(*a), b: live.dims(*b), out: live.dims(*out) };
                 let shape =
@@ -197,13 +175,17 @@ impl Launch {
 }
 
 impl Attention {
-    fn describe(&self, live: &Live, work: fn(&AttentionProblem) -> Work) -> Described {
+    fn describe(&self, live: &Live, stage: &Stage) -> Described {
         let problem = self.problem(live);
         let AttentionProblem { new_tokens, q_heads, kv_heads, head_dim, .. } = problem;
+        let kv = match self.kv {
+            KvType::F32 => "",
+            KvType::F16 => " f16",
+        };
         Described {
-            shape: format!("s{new_tokens} h{q_heads} hk{kv_heads} d{head_dim}"),
+            shape: format!("s{new_tokens} h{q_heads} hk{kv_heads} d{head_dim}{kv}"),
             context_len: Some(problem.context_len()),
-            work: work(&problem),
+            work: stage.work(&problem, self.kv),
         }
     }
 }
@@ -214,7 +196,8 @@ pub(super) fn rows(value: Dims, input_pos: u32) -> update_cache::Rows {
     update_cache::Rows { row_elements: size(2) * size(3), new_tokens: size(1), input_pos }
 }
 
-fn write(slot: &mut [u8], params: &impl Pod) {
+/// Writes params into the start of their slot.
+pub(super) fn write(slot: &mut [u8], params: &impl Pod) {
     let bytes = bytemuck::bytes_of(params);
     slot[..bytes.len()].copy_from_slice(bytes);
 }

@@ -3,21 +3,36 @@
 //! [`Plan::new`] turns a graph and the facts of a device into a plan. It knows no GPU, and two equal plans do equal
 //! things; everything that a device would refuse is refused here, with the numbers.
 
+mod alternatives;
+mod attention;
+mod buffers;
 mod builder;
+mod caches;
 mod display;
 mod facts;
 mod launch;
 mod limits;
 mod memory;
+mod refusal;
 mod route;
+mod stage;
+mod table;
 
+pub use attention::{Implementation, Rules};
 pub use facts::{DeviceFacts, DeviceLimits};
 pub use launch::{Attention, Described, Launch};
+pub use refusal::Refusal;
 pub use route::Route;
+pub use stage::{Parts, Stage};
+pub use table::{Table, Tokens};
+
+use std::sync::Arc;
 
 use crate::error::Result;
-use crate::graph::{Graph, TensorId};
-use crate::kernels::Variant;
+use crate::graph::{Graph, Live, TensorId};
+use crate::kernels::sdpa_matrix::Scores;
+use crate::kernels::{AttentionProblem, KvType, Variant};
+use crate::tensor::DType;
 
 /// Bytes from one params slot to the next: WebGPU's alignment of dynamic uniform offsets.
 pub const PARAMS_SLOT_BYTES: u32 = 256;
@@ -55,6 +70,8 @@ pub enum Role {
     State(TensorId),
     /// Whatever is live: tensors and scratch whose lifetimes do not meet share it.
     Shared,
+    /// Counters of dispatches that join their own parts: zero at first, and after each run.
+    Counters,
 }
 
 /// A buffer to make.
@@ -75,12 +92,61 @@ pub struct Dispatch {
     pub buffers: Vec<BufferId>,
     /// Index of the node in [`Graph::nodes`] that it serves.
     pub node: u32,
-    /// The route of attention that it belongs to, for operators that have routes.
-    pub route: Option<Route>,
+    /// The choice that it belongs to: it is launched where a run chooses its implementation.
+    pub alternative: Option<Alternative>,
     /// How params and grid follow from live shapes.
     pub launch: Launch,
     /// Workgroups with every size at its upper bound.
     pub max_workgroups: u64,
+}
+
+/// One way of several to serve a node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Alternative {
+    /// Index in [`Plan::choices`].
+    pub choice: u32,
+    /// The implementation that it belongs to.
+    pub implementation: Implementation,
+}
+
+/// A node that each run serves in one of several ways.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// Index of the node in [`Graph::nodes`].
+    pub node: u32,
+    /// Where the sizes of a run are found.
+    pub attention: Attention,
+    /// The largest step.
+    pub largest: AttentionProblem,
+    /// How implementations are chosen.
+    pub rules: Rules,
+    /// The choice for every step.
+    pub table: Arc<Table>,
+}
+
+/// How a plan is made, besides the graph and the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlanOptions {
+    /// The type of KV caches on the device.
+    pub kv: KvType,
+    /// The route that all attention takes; `None` chooses the fastest for each step.
+    pub route: Option<Route>,
+    /// How exactly scores over f16 caches are computed: in f16 the matrix route sums them in f16, and the streaming route
+    /// rounds queries to f16.
+    pub scores: Scores,
+}
+
+impl Dispatch {
+    /// The route of attention that it belongs to, where it belongs to one.
+    pub fn route(&self) -> Option<Route> {
+        self.alternative.map(|alternative| alternative.implementation.route())
+    }
+
+    /// Whether it is launched in a run that chose so.
+    pub fn is_chosen(&self, chosen: &[Implementation]) -> bool {
+        self.alternative
+            .is_none_or(|Alternative { choice, implementation }| chosen.get(choice as usize) == Some(&implementation))
+    }
 }
 
 /// One step of a run, in order.
@@ -110,6 +176,10 @@ pub struct Plan {
     pub buffers: Vec<BufferPlan>,
     /// The buffer of each tensor that the GPU touches, by [`TensorId`].
     pub tensor_buffers: Vec<Option<BufferId>>,
+    /// The element type of each tensor on the device, by [`TensorId`].
+    pub tensor_dtypes: Vec<DType>,
+    /// The nodes that can be served in several ways.
+    pub choices: Vec<Choice>,
     /// What a run does, in order.
     pub steps: Vec<Step>,
     /// The largest number of workgroups along one dimension of a grid.
@@ -120,9 +190,20 @@ impl Plan {
     /// Plans a graph for a device.
     ///
     /// # Errors
-    /// [`Error::Limits`](crate::Error::Limits) where a buffer, a workgroup or a grid exceeds what the device allows.
-    pub fn new(graph: &Graph<'_>, facts: &DeviceFacts) -> Result<Self> {
-        builder::build(graph, facts)
+    /// [`Error::Limits`](crate::Error::Limits) where a buffer, a workgroup or a grid exceeds what the device allows,
+    /// [`Error::Unsupported`](crate::Error::Unsupported) where a route or a type of cache cannot serve the graph.
+    pub fn new(graph: &Graph<'_>, facts: &DeviceFacts, options: PlanOptions) -> Result<Self> {
+        builder::build(graph, facts, options)
+    }
+
+    /// The element type of a tensor on the device.
+    pub fn dtype(&self, tensor: TensorId) -> DType {
+        self.tensor_dtypes[tensor.index()]
+    }
+
+    /// Bytes of a tensor on the device, at its upper bound.
+    pub fn size_bytes(&self, graph: &Graph<'_>, tensor: TensorId) -> u64 {
+        graph.tensor(tensor).bound.elements().saturating_mul(self.dtype(tensor).size_bytes() as u64)
     }
 
     /// The dispatches, in order.
@@ -131,6 +212,23 @@ impl Plan {
             Step::Dispatch(dispatch) => Some(dispatch),
             Step::Copy { .. } => None,
         })
+    }
+
+    /// Chooses how each node is served in a run with these live sizes.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) where the route that was asked for cannot serve a step.
+    pub fn choose(&self, graph: &Graph<'_>, live: &Live, chosen: &mut Vec<Implementation>) -> Result<()> {
+        chosen.clear();
+        for Choice { node, attention, rules, table, .. } in &self.choices {
+            let problem = attention.problem(live);
+            let refuse = |refusal| {
+                let node = graph.nodes[*node as usize].id;
+                alternatives::unsupported(node, rules, &problem, refusal)
+            };
+            chosen.push(table.look_up(&problem).map_err(refuse)?);
+        }
+        Ok(())
     }
 
     /// The variant of an id.

@@ -19,6 +19,8 @@ pub enum TimestampMode {
     Pass,
     /// Inside a shared pass, before and after each dispatch, where the device offers it.
     Inside,
+    /// At begin and end of each pass that the plan has by itself: the time of a run, undisturbed. A sample is a pass.
+    Run,
 }
 
 impl TimestampMode {
@@ -28,6 +30,7 @@ impl TimestampMode {
             Self::Off => "off",
             Self::Pass => "pass",
             Self::Inside => "inside",
+            Self::Run => "run",
         }
     }
 }

@@ -10,7 +10,11 @@ pub mod calibrate_fma;
 pub mod calibrate_matrix;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
+pub mod sdpa_matrix;
+pub mod sdpa_merge;
 pub mod sdpa_softmax;
+pub mod sdpa_split;
+pub mod sdpa_streaming;
 pub mod update_cache;
 
 use crate::kernels::AttentionProblem;

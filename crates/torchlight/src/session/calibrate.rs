@@ -99,7 +99,7 @@ fn plan(probe: &Probe, max_workgroups_per_dimension: u32) -> Plan {
         variant: VariantId(0),
         buffers: (0..bindings).map(BufferId).collect(),
         node: 0,
-        route: None,
+        alternative: None,
         launch: probe.launch,
         max_workgroups: 0,
     };
@@ -109,38 +109,63 @@ fn plan(probe: &Probe, max_workgroups_per_dimension: u32) -> Plan {
         tensor_buffers: Vec::new(),
         steps: vec![Step::Dispatch(dispatch)],
         max_workgroups_per_dimension,
+        tensor_dtypes: Vec::new(),
+        choices: Vec::new(),
     }
+}
+
+/// How warm a device became.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct WarmUp {
+    /// Nanoseconds of the probe's fastest run.
+    pub best_ns: f64,
+    /// Nanoseconds of its last run.
+    pub last_ns: f64,
+    /// How often it ran.
+    pub runs: u32,
+    /// Whether the last runs were within 3 % of the fastest: the clocks have risen.
+    pub stable: bool,
+}
+
+/// Keeps a device busy with a probe of fixed work until its time no longer falls: GPUs raise their clocks under load, and
+/// lower them in pauses of milliseconds. It takes at most two seconds.
+///
+/// # Errors
+/// [`Error::Gpu`] where the device failed.
+#[cfg(not(target_arch = "wasm32"))]
+pub fn warm_up(gpu: &Gpu) -> Result<WarmUp> {
+    pollster::block_on(warm_up_async(gpu))
+}
+
+/// [`warm_up()`] for executors and browsers.
+///
+/// # Errors
+/// As [`warm_up()`].
+pub async fn warm_up_async(gpu: &Gpu) -> Result<WarmUp> {
+    /// Runs in a row that must be as fast as the fastest.
+    const STEADY_RUNS: u32 = 20;
+    let mut repeat = Repeat::new(gpu, &fma_probe(gpu, Real::F32)).await?;
+    let budget_ns = if gpu.facts().is_cpu { BUDGET_NS_CPU / 2.0 } else { 2e9 };
+    let clock = Clock::start();
+    let mut warm_up = WarmUp { best_ns: f64::INFINITY, last_ns: f64::INFINITY, runs: 0, stable: false };
+    let mut steady = 0;
+    while steady < STEADY_RUNS && clock.now_ns() < budget_ns {
+        let ns = repeat.run().await?;
+        steady = if ns <= warm_up.best_ns * 1.03 { steady + 1 } else { 0 };
+        warm_up = WarmUp { best_ns: warm_up.best_ns.min(ns), last_ns: ns, runs: warm_up.runs + 1, stable: false };
+    }
+    Ok(WarmUp { stable: steady >= STEADY_RUNS, ..warm_up })
 }
 
 /// Nanoseconds of the fastest of some runs.
 async fn fastest_ns(gpu: &Gpu, probe: &Probe) -> Result<f64> {
-    let facts = gpu.facts();
-    let plan = plan(probe, facts.limits.max_compute_workgroups_per_dimension);
-    let mut engine = Engine::new(gpu, &plan, EngineOptions { readback_bytes: 16, ..EngineOptions::default() }).await?;
-    let mut params = [0; PARAMS_SLOT_BYTES as usize];
-    let workgroups = probe.launch.resolve_fixed(&mut params);
-    let grid = Grid::fold(workgroups, plan.max_workgroups_per_dimension)
-        .ok_or_else(|| Error::Gpu(format!("{workgroups} workgroups cannot be launched")))?;
-    let timestamps = if facts.timestamps { TimestampMode::Pass } else { TimestampMode::Off };
-    // A download of a few bytes makes the host wait for the run.
-    let downloads = [Download { output: 0, buffer: BufferId(0), size_bytes: 16, offset_bytes: 0 }];
-    let budget_ns = if facts.is_cpu { BUDGET_NS_CPU } else { BUDGET_NS };
+    let mut repeat = Repeat::new(gpu, probe).await?;
+    let budget_ns = if gpu.facts().is_cpu { BUDGET_NS_CPU } else { BUDGET_NS };
     let clock = Clock::start();
     let (mut fastest, mut since, mut runs) = (f64::INFINITY, 0, 0);
     // The first run pays for compilation, and for pages that nobody touched before.
     while runs < 3 || (since < SETTLED_AFTER && clock.now_ns() < budget_ns) {
-        let begun_ns = clock.now_ns();
-        let run = Run { params: &params, grids: &[Some(grid)], downloads: &downloads, timestamps, tap: None };
-        let Submitted { pending, stamps, .. } = engine.submit(&plan, run)?;
-        pending.bytes().await?;
-        let host_ns = clock.now_ns() - begun_ns;
-        engine.poll()?;
-        let stamped = match stamps.and_then(|mut stamps| stamps.take_ready()) {
-            Some(pairs) => pairs?.first().filter(|pair| pair.begin < pair.end).map(|pair| pair.end - pair.begin),
-            None => None,
-        };
-        let period_ns = facts.timestamp_period_ns.unwrap_or(1.0);
-        let run_ns = stamped.map_or(host_ns, |ticks| ticks as f64 * period_ns);
+        let run_ns = repeat.run().await?;
         since += 1;
         if runs > 0 && run_ns < fastest {
             (fastest, since) = (run_ns, 0);
@@ -148,6 +173,55 @@ async fn fastest_ns(gpu: &Gpu, probe: &Probe) -> Result<f64> {
         runs += 1;
     }
     Ok(fastest)
+}
+
+/// A probe that runs again and again.
+struct Repeat {
+    plan: Plan,
+    engine: Engine,
+    params: [u8; PARAMS_SLOT_BYTES as usize],
+    grid: Grid,
+    timestamps: TimestampMode,
+    period_ns: f64,
+}
+
+impl Repeat {
+    async fn new(gpu: &Gpu, probe: &Probe) -> Result<Self> {
+        let facts = gpu.facts();
+        let plan = plan(probe, facts.limits.max_compute_workgroups_per_dimension);
+        let options = EngineOptions { readback_bytes: 16, ..EngineOptions::default() };
+        let engine = Engine::new(gpu, &plan, options).await?;
+        let mut params = [0; PARAMS_SLOT_BYTES as usize];
+        let workgroups = probe.launch.resolve_fixed(&mut params);
+        let grid = Grid::fold(workgroups, plan.max_workgroups_per_dimension)
+            .ok_or_else(|| Error::Gpu(format!("{workgroups} workgroups cannot be launched")))?;
+        let timestamps = if facts.timestamps { TimestampMode::Pass } else { TimestampMode::Off };
+        let period_ns = facts.timestamp_period_ns.unwrap_or(1.0);
+        Ok(Self { plan, engine, params, grid, timestamps, period_ns })
+    }
+
+    /// Nanoseconds of a run: by the device's clock, or else the host's.
+    async fn run(&mut self) -> Result<f64> {
+        // A download of a few bytes makes the host wait for the run.
+        let downloads = [Download { output: 0, buffer: BufferId(0), size_bytes: 16, offset_bytes: 0 }];
+        let clock = Clock::start();
+        let run = Run {
+            params: &self.params,
+            grids: &[Some(self.grid)],
+            downloads: &downloads,
+            timestamps: self.timestamps,
+            tap: None,
+        };
+        let Submitted { pending, stamps, .. } = self.engine.submit(&self.plan, run)?;
+        pending.bytes().await?;
+        let host_ns = clock.now_ns();
+        self.engine.poll()?;
+        let stamped = match stamps.and_then(|mut stamps| stamps.take_ready()) {
+            Some(pairs) => pairs?.first().filter(|pair| pair.begin < pair.end).map(|pair| pair.end - pair.begin),
+            None => None,
+        };
+        Ok(stamped.map_or(host_ns, |ticks| ticks as f64 * self.period_ns))
+    }
 }
 
 #[cfg(test)]

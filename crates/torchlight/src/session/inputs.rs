@@ -1,7 +1,9 @@
 //! The inputs of a run, held against what the program takes before anything of them is used.
 
+use super::half;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, GraphInput, Live};
+use crate::plan::Plan;
 use crate::tensor::{DType, Dims, HostTensor, TensorView};
 
 /// One input of a run.
@@ -40,6 +42,8 @@ struct Known {
     on_device: Option<Dims>,
     /// The elements of an integer input as the device takes them; reused from run to run.
     integers: Vec<i32>,
+    /// The content of an f16 cache, where the host gave it.
+    halves: Vec<u8>,
     /// Whether this run's content came from the host.
     from_host: bool,
 }
@@ -52,13 +56,14 @@ impl Inputs {
             dims: live.dims(input.tensor),
             on_device: None,
             integers: Vec::new(),
+            halves: Vec::new(),
             from_host: false,
         };
         Self { known: graph.inputs.iter().map(known).collect() }
     }
 
     /// Holds the inputs of a run against the graph.
-    pub(super) fn accept(&mut self, graph: &Graph<'_>, inputs: &[Input<'_>]) -> Result<()> {
+    pub(super) fn accept(&mut self, (graph, plan): (&Graph<'_>, &Plan), inputs: &[Input<'_>]) -> Result<()> {
         if inputs.len() != self.known.len() {
             let wanted = describe(graph);
             return Err(Error::Input { what: "inputs".into(), wanted, got: inputs.len().to_string() });
@@ -81,6 +86,9 @@ impl Inputs {
                     if graph.tensor(expected.tensor).dtype == DType::I32 {
                         narrow(index, view, &mut known.integers)?;
                     }
+                    if plan.dtype(expected.tensor) == DType::F16 {
+                        known.halves = half::narrow(view.bytes());
+                    }
                 }
             }
         }
@@ -102,6 +110,7 @@ impl Inputs {
         match input {
             Input::Resident => None,
             Input::Host(view) if view.dtype() == DType::I64 => Some(bytemuck::cast_slice(&self.known[index].integers)),
+            Input::Host(_) if !self.known[index].halves.is_empty() => Some(&self.known[index].halves),
             Input::Host(view) => Some(view.bytes()),
         }
     }

@@ -1,14 +1,17 @@
 //! A method of a program on a device: built once, run step by step.
 
+mod attention;
 mod calibrate;
+mod half;
 mod inputs;
 mod options;
 mod outputs;
 mod profiler;
 
+pub use attention::{Attention, AttentionShape};
+pub use calibrate::{WarmUp, calibrate_async, warm_up_async};
 #[cfg(not(target_arch = "wasm32"))]
-pub use calibrate::calibrate;
-pub use calibrate::calibrate_async;
+pub use calibrate::{calibrate, warm_up};
 pub use inputs::Input;
 pub use options::SessionOptions;
 pub use outputs::Output;
@@ -17,9 +20,9 @@ use crate::error::{Error, Result};
 use crate::gpu::{Clock, Command, Download, Engine, EngineOptions, Gpu, Pending, Run, Submitted};
 use crate::graph::{Graph, GraphOutput, Live, Origin, TensorId};
 use crate::kernels::Grid;
-use crate::plan::{BufferId, DeviceFacts, PARAMS_SLOT_BYTES, Plan, Role};
+use crate::plan::{BufferId, DeviceFacts, Implementation, PARAMS_SLOT_BYTES, Plan, Role};
 use crate::profile::{HostTimes, Profile, TimestampMode};
-use crate::tensor::HostTensor;
+use crate::tensor::{DType, HostTensor};
 use inputs::Inputs;
 use profiler::{Moments, Profiler, RunFacts};
 
@@ -53,6 +56,8 @@ pub struct Session {
     params: Vec<u8>,
     grids: Vec<Option<Grid>>,
     downloads: Vec<Download>,
+    /// How each node with alternatives is served in the latest run.
+    chosen: Vec<Implementation>,
     timestamps: TimestampMode,
     notice: Option<String>,
     profiler: Profiler,
@@ -89,9 +94,9 @@ impl Session {
     /// # Errors
     /// As [`Session::new`].
     pub async fn new_async(gpu: &Gpu, graph: &Graph<'_>, options: SessionOptions) -> Result<Self> {
-        let plan = Plan::new(graph, gpu.facts())?;
+        let plan = Plan::new(graph, gpu.facts(), options.plan())?;
         let readback_bytes = graph.outputs.iter().map(|output| largest_download(graph, output)).sum();
-        let engine = Engine::new(gpu, &plan, EngineOptions { readback_bytes, checked: options.checked }).await?;
+        let engine = Engine::new(gpu, &plan, EngineOptions { readback_bytes, checks: options.checks }).await?;
         upload_constants(&engine, &plan, graph);
         let states = states(&plan, graph);
         let dispatches = plan.dispatches().count();
@@ -103,6 +108,7 @@ impl Session {
             params: vec![0; dispatches * PARAMS_SLOT_BYTES as usize],
             grids: Vec::with_capacity(dispatches),
             downloads: Vec::with_capacity(graph.outputs.len()),
+            chosen: Vec::with_capacity(plan.choices.len()),
             timestamps: TimestampMode::Off,
             notice: None,
             profiler: Profiler::new(gpu.facts(), options.profile_samples),
@@ -236,7 +242,10 @@ impl Session {
         let Submitted { pending, stamps, encode_ns, submit_ns } = self.engine.submit(&self.plan, run)?;
         let host = HostTimes { prepare_ns, encode_ns, submit_ns, ..HostTimes::default() };
         let facts = RunFacts { mode: self.timestamps, start_ns: begun_ns, host };
-        self.profiler.submitted(facts, stamps, || profiler::describe(&self.plan, &self.graph, &self.live, &self.grids));
+        self.profiler.submitted(facts, stamps, || match self.timestamps {
+            TimestampMode::Run => profiler::describe_passes(&self.plan, &self.live, &self.grids),
+            _ => profiler::describe(&self.plan, &self.graph, &self.live, &self.grids),
+        });
         Ok(Started { pending, begun_ns })
     }
 
@@ -244,7 +253,7 @@ impl Session {
     fn prepare(&mut self, inputs: &[Input<'_>]) -> Result<()> {
         span!("prepare");
         let known = &mut self.inputs;
-        known.accept(&self.graph, inputs)?;
+        known.accept((&self.graph, &self.plan), inputs)?;
         for (input, dims) in self.graph.inputs.iter().zip(known.dims()) {
             self.live.set_dims(input.tensor, dims);
         }
@@ -262,10 +271,12 @@ impl Session {
 
     /// Params and grid of every dispatch, from live shapes.
     fn resolve(&mut self) -> Result<()> {
+        self.plan.choose(&self.graph, &self.live, &mut self.chosen)?;
         self.grids.clear();
         let slots = self.params.chunks_exact_mut(PARAMS_SLOT_BYTES as usize);
         for (dispatch, slot) in self.plan.dispatches().zip(slots) {
-            let workgroups = dispatch.launch.resolve(&self.live, slot);
+            let is_chosen = dispatch.is_chosen(&self.chosen);
+            let workgroups = if is_chosen { dispatch.launch.resolve(&self.live, slot) } else { 0 };
             if workgroups == 0 {
                 self.grids.push(None);
                 continue;
@@ -292,7 +303,7 @@ impl Session {
                 continue;
             }
             let Some(buffer) = self.plan.tensor_buffers[tensor.index()] else { continue };
-            let dtype = self.graph.tensor(*tensor).dtype;
+            let dtype = self.plan.dtype(*tensor);
             let size_bytes = download_bytes(self.live.dims(*tensor).elements() * dtype.size_bytes() as u64);
             self.downloads.push(Download { output: index, buffer, size_bytes, offset_bytes });
             offset_bytes += size_bytes;
@@ -312,7 +323,7 @@ impl Session {
     }
 
     fn finish(&mut self, moments: Moments, bytes: &[u8]) -> Result<Vec<Output>> {
-        let outputs = outputs::collect(&self.graph, &self.live, &self.downloads, bytes);
+        let outputs = outputs::collect((&self.graph, &self.plan), &self.live, &self.downloads, bytes);
         self.profiler.returned(moments, self.clock.now_ns())?;
         outputs
     }
@@ -332,7 +343,7 @@ impl Session {
         let parts: Vec<(BufferId, u64)> = self
             .states
             .iter()
-            .map(|state| (state.buffer, download_bytes(self.graph.tensor(state.tensor).size_bytes())))
+            .map(|state| (state.buffer, download_bytes(self.plan.size_bytes(&self.graph, state.tensor))))
             .collect();
         self.engine.read(&parts)
     }
@@ -341,11 +352,17 @@ impl Session {
         let mut rest = bytes;
         let tensor = |state: &State| {
             let tensor = self.graph.tensor(state.tensor);
+            let size_bytes = self.plan.size_bytes(&self.graph, state.tensor);
             let (content, others) = rest
-                .split_at_checked(download_bytes(tensor.size_bytes()) as usize)
+                .split_at_checked(download_bytes(size_bytes) as usize)
                 .ok_or_else(|| Error::Gpu(format!("{} bytes of caches arrived, which is too few", bytes.len())))?;
             rest = others;
-            HostTensor::new(tensor.dtype, tensor.bound.as_slice(), content[..tensor.size_bytes() as usize].to_vec())
+            let content = &content[..size_bytes as usize];
+            let content = match self.plan.dtype(state.tensor) {
+                DType::F16 => half::widen(content),
+                _ => content.to_vec(),
+            };
+            HostTensor::new(tensor.dtype, tensor.bound.as_slice(), content)
         };
         self.states.iter().map(tensor).collect()
     }
@@ -372,7 +389,10 @@ fn upload_constants(engine: &Engine, plan: &Plan, graph: &Graph<'_>) {
         if let Role::Constant(tensor) = buffer.role
             && let Origin::Constant(bytes) = graph.tensor(tensor).origin
         {
-            engine.upload(BufferId(index as u32), bytes);
+            match plan.dtype(tensor) {
+                DType::F16 => engine.upload(BufferId(index as u32), &half::narrow(bytes)),
+                _ => engine.upload(BufferId(index as u32), bytes),
+            }
         }
     }
 }
@@ -381,7 +401,10 @@ fn states(plan: &Plan, graph: &Graph<'_>) -> Vec<State> {
     let state = |tensor: TensorId| {
         let buffer = plan.tensor_buffers[tensor.index()]?;
         let Origin::State(bytes) = graph.tensor(tensor).origin else { return None };
-        let initial = bytes.iter().any(|&byte| byte != 0).then(|| bytes.to_vec());
+        let initial = bytes.iter().any(|&byte| byte != 0).then(|| match plan.dtype(tensor) {
+            DType::F16 => half::narrow(bytes),
+            _ => bytes.to_vec(),
+        });
         Some(State { tensor, buffer, initial })
     };
     graph.states().into_iter().filter_map(state).collect()
@@ -392,13 +415,13 @@ fn available_mode(wanted: TimestampMode, facts: &DeviceFacts) -> (TimestampMode,
     let (pass, inside) = (facts.timestamps, facts.timestamps && facts.timestamps_inside_passes);
     match wanted {
         TimestampMode::Off => (TimestampMode::Off, None),
-        TimestampMode::Pass if pass => (TimestampMode::Pass, None),
+        TimestampMode::Pass | TimestampMode::Run if pass => (wanted, None),
         TimestampMode::Inside if inside => (TimestampMode::Inside, None),
         TimestampMode::Inside if pass => {
             let notice = format!("{} has no timestamps inside passes: using pass timestamps", facts.name);
             (TimestampMode::Pass, Some(notice))
         }
-        TimestampMode::Pass | TimestampMode::Inside => {
+        TimestampMode::Pass | TimestampMode::Inside | TimestampMode::Run => {
             (TimestampMode::Off, Some(format!("{} has no timestamps: GPU times are not available", facts.name)))
         }
     }

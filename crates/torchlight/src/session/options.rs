@@ -1,6 +1,10 @@
 //! How a session is made, and the one place that reads the environment.
 
 use crate::error::Result;
+use crate::gpu::BoundsChecks;
+use crate::kernels::KvType;
+use crate::kernels::sdpa_matrix::Scores;
+use crate::plan::{PlanOptions, Route};
 use crate::profile::{TIMESTAMP_QUERY_VARIABLE, TimestampMode, parse_switch};
 
 /// How a session is made.
@@ -11,14 +15,28 @@ pub struct SessionOptions {
     /// How many samples are kept for [`Session::take_profile`](super::Session::take_profile): those of the latest runs.
     /// Runs beyond that are counted, and stay in the statistics.
     pub profile_samples: usize,
-    /// Whether the compiler checks the bounds of every kernel, also of those that argue for their own: slower, for tests.
-    pub checked: bool,
+    /// Which kernels the compiler checks the bounds of.
+    pub checks: BoundsChecks,
+    /// The type in which the device keeps KV caches. The caller gives and gets f32 all the same.
+    pub kv: KvType,
+    /// The route that all attention takes; `None` chooses the fastest for each step.
+    pub route: Option<Route>,
+    /// How exactly scores over f16 caches are computed: in f16 the matrix route sums them in f16, and the streaming route
+    /// rounds queries to f16.
+    pub scores: Scores,
 }
 
 impl Default for SessionOptions {
-    /// No timestamps.
+    /// No timestamps, caches of f32, the fastest routes.
     fn default() -> Self {
-        Self { timestamps: TimestampMode::Off, profile_samples: 1 << 18, checked: false }
+        Self {
+            timestamps: TimestampMode::Off,
+            profile_samples: 1 << 18,
+            checks: BoundsChecks::default(),
+            kv: KvType::F32,
+            route: None,
+            scores: Scores::default(),
+        }
     }
 }
 
@@ -31,5 +49,10 @@ impl SessionOptions {
         let value = std::env::var_os(TIMESTAMP_QUERY_VARIABLE).map(|value| value.to_string_lossy().into_owned());
         let on = parse_switch(value.as_deref())?;
         Ok(Self { timestamps: if on { TimestampMode::Pass } else { TimestampMode::Off }, ..Self::default() })
+    }
+
+    /// What the plan is made by.
+    pub(super) fn plan(&self) -> PlanOptions {
+        PlanOptions { kv: self.kv, route: self.route, scores: self.scores }
     }
 }

@@ -1,8 +1,10 @@
 //! What comes back from a run.
 
+use super::half;
 use crate::error::{Error, Result};
 use crate::gpu::Download;
 use crate::graph::{Graph, GraphOutput, Live};
+use crate::plan::Plan;
 use crate::tensor::{DType, HostTensor};
 
 /// One output of a run.
@@ -35,7 +37,12 @@ impl Output {
 }
 
 /// The outputs of a run from what was downloaded, in the program's order.
-pub(super) fn collect(graph: &Graph<'_>, live: &Live, downloads: &[Download], bytes: &[u8]) -> Result<Vec<Output>> {
+pub(super) fn collect(
+    (graph, plan): (&Graph<'_>, &Plan),
+    live: &Live,
+    downloads: &[Download],
+    bytes: &[u8],
+) -> Result<Vec<Output>> {
     let mut downloads = downloads.iter().peekable();
     let output = |(index, output): (usize, &GraphOutput)| match *output {
         GraphOutput::Int(value) => Ok(Output::Int(value)),
@@ -46,7 +53,7 @@ pub(super) fn collect(graph: &Graph<'_>, live: &Live, downloads: &[Download], by
                 let resident = mutates_input.map(|input| Output::Resident { input });
                 return resident.ok_or_else(|| Error::Gpu(format!("output {index} was not downloaded")));
             };
-            let (dtype, dims) = (graph.tensor(tensor).dtype, live.dims(tensor));
+            let (dtype, dims) = (plan.dtype(tensor), live.dims(tensor));
             let start = download.offset_bytes as usize;
             let end = start + dims.elements() as usize * dtype.size_bytes();
             let content = bytes
@@ -58,11 +65,14 @@ pub(super) fn collect(graph: &Graph<'_>, live: &Live, downloads: &[Download], by
     graph.outputs.iter().enumerate().map(output).collect()
 }
 
-/// Integers of 32 bits become 64 bits again where the program says so.
+/// Integers of 32 bits become 64 bits again where the program says so, and what caches hold in 16 bits 32 bits.
 fn widen(bytes: &[u8], from: DType, to: DType) -> Vec<u8> {
-    if (from, to) != (DType::I32, DType::I64) {
-        return bytes.to_vec();
+    match (from, to) {
+        (DType::I32, DType::I64) => {
+            let (chunks, _) = bytes.as_chunks::<4>();
+            chunks.iter().flat_map(|bytes| i64::from(i32::from_le_bytes(*bytes)).to_le_bytes()).collect()
+        }
+        (DType::F16, DType::F32) => half::widen(bytes),
+        _ => bytes.to_vec(),
     }
-    let (chunks, _) = bytes.as_chunks::<4>();
-    chunks.iter().flat_map(|bytes| i64::from(i32::from_le_bytes(*bytes)).to_le_bytes()).collect()
 }

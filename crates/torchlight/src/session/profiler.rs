@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::gpu::Stamps;
+use crate::gpu::{Stamps, passes};
 use crate::graph::{Graph, Live};
 use crate::kernels::Grid;
-use crate::plan::{DeviceFacts, Dispatch, Plan};
+use crate::plan::{Described, DeviceFacts, Dispatch, Plan};
 use crate::profile::{Adapter, DeviceClock, Durations, HostTimes, Key, KeyStatistics, Profile, Quantum};
 use crate::profile::{RunProfile, TickPair, Timed, TimestampMode, samples};
 
@@ -168,7 +168,7 @@ pub(super) fn describe(plan: &Plan, graph: &Graph<'_>, live: &Live, grids: &[Opt
         Timed {
             dispatch: index as u32,
             kernel: Arc::from(variant.label),
-            route: dispatch.route,
+            route: dispatch.route(),
             operator: Arc::from(node.operator.name()),
             node: node.id,
             instruction: node.instruction,
@@ -182,6 +182,29 @@ pub(super) fn describe(plan: &Plan, graph: &Graph<'_>, live: &Live, grids: &[Opt
     };
     let launched = plan.dispatches().zip(grids).filter_map(|(dispatch, grid)| Some((dispatch, grid.as_ref()?)));
     launched.enumerate().map(timed).collect()
+}
+
+/// What the passes of a run are, for [`TimestampMode::Run`]: all their dispatches as one.
+pub(super) fn describe_passes(plan: &Plan, live: &Live, grids: &[Option<Grid>]) -> Vec<Timed> {
+    let timed = |(index, pass): (usize, Vec<(&Dispatch, Grid)>)| {
+        let described: Vec<Described> = pass.iter().map(|(dispatch, _)| dispatch.launch.describe(live)).collect();
+        let workgroups: u64 = pass.iter().map(|(_, grid)| grid.workgroups()).sum();
+        Timed {
+            dispatch: index as u32,
+            kernel: Arc::from("pass"),
+            route: None,
+            operator: Arc::from("pass"),
+            node: 0,
+            instruction: 0,
+            shape: Arc::from(format!("{} dispatches", pass.len())),
+            context_len: described.iter().filter_map(|described| described.context_len).max(),
+            workgroups: [u32::try_from(workgroups).unwrap_or(u32::MAX), 1],
+            workgroup_size: 0,
+            bytes: described.iter().map(|described| described.work.bytes).sum(),
+            flops: described.iter().map(|described| described.work.flops).sum(),
+        }
+    };
+    passes(plan, grids).into_iter().enumerate().map(timed).collect()
 }
 
 #[cfg(test)]

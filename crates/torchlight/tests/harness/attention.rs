@@ -2,8 +2,12 @@
 
 use std::fmt::Display;
 
-use torchlight::kernels::{AttentionProblem, update_cache};
-use torchlight::{DType, Gpu, Graph, GraphBuilder, HostTensor, Input, Result, Session, SessionOptions, reference};
+use half::f16;
+use torchlight::gpu::BoundsChecks;
+use torchlight::kernels::{AttentionProblem, KvType, update_cache};
+use torchlight::{
+    DType, Gpu, Graph, GraphBuilder, HostTensor, Input, Result, Route, Session, SessionOptions, reference,
+};
 
 use super::compare::{self, Tolerance};
 use super::{bytes, f32_tensor, i64_tensor, random, tensors};
@@ -23,6 +27,10 @@ pub(crate) struct Sizes {
 pub(crate) const PLAIN: Sizes = Sizes { tokens: 8, q_heads: 4, kv_heads: 2, head_dim: 16, cache_rows: 32, scale: None };
 
 impl Sizes {
+    fn has_tiles(&self, multiple_of: u32) -> bool {
+        self.head_dim.is_multiple_of(multiple_of) && self.head_dim <= 256
+    }
+
     fn shape(&self, tokens: u32, heads: u32) -> [u32; 4] {
         [1, tokens, heads, self.head_dim]
     }
@@ -66,6 +74,66 @@ impl Sizes {
     }
 }
 
+/// How a session computes: by which route, over which type of cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) route: Option<Route>,
+    pub(crate) kv: KvType,
+}
+
+impl Way {
+    /// By the route that the session chooses, over f32 caches.
+    pub(crate) const DEFAULT: Self = Self { route: None, kv: KvType::F32 };
+
+    const fn by(route: Route, kv: KvType) -> Self {
+        Self { route: Some(route), kv }
+    }
+
+    /// Every route over every type of cache that it takes. The matrix route is tried where the device has it.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::DEFAULT,
+        Self { route: None, kv: KvType::F16 },
+        Self::by(Route::Materialised, KvType::F32),
+        Self::by(Route::Materialised, KvType::F16),
+        Self::by(Route::Split, KvType::F32),
+        Self::by(Route::Split, KvType::F16),
+        Self::by(Route::Streaming, KvType::F32),
+        Self::by(Route::Streaming, KvType::F16),
+    ];
+
+    /// All ways that serve steps of these sizes on a device.
+    pub(crate) fn serving(gpu: &Gpu, sizes: Sizes) -> Vec<Self> {
+        let mut ways = Self::ALL.to_vec();
+        if gpu.facts().cooperative_matrix {
+            ways.push(Self::by(Route::Matrix, KvType::F16));
+        }
+        ways.retain(|way| match way.route {
+            Some(Route::Split) => sizes.tokens <= 8 && sizes.has_tiles(4),
+            Some(Route::Streaming) => sizes.has_tiles(4),
+            Some(Route::Matrix) => sizes.has_tiles(16),
+            _ => way.kv == KvType::F32 || sizes.head_dim.is_multiple_of(2),
+        });
+        ways
+    }
+
+    /// Values as a cache of this way holds them.
+    pub(crate) fn cached(self, values: &[f32]) -> Vec<f32> {
+        let half = |value: &f32| f16::from_f32(value.clamp(-65504.0, 65504.0)).to_f32();
+        match self.kv {
+            KvType::F32 => values.to_vec(),
+            KvType::F16 => values.iter().map(half).collect(),
+        }
+    }
+
+    /// What results are held to.
+    pub(crate) fn tolerance(self) -> Tolerance {
+        match self.kv {
+            KvType::F32 => compare::F32,
+            KvType::F16 => compare::F16,
+        }
+    }
+}
+
 /// New queries, keys and values.
 #[derive(Clone, Debug)]
 pub(crate) struct Qkv {
@@ -103,25 +171,33 @@ impl Qkv {
 pub(crate) struct Attention {
     pub(crate) session: Session,
     pub(crate) sizes: Sizes,
+    pub(crate) way: Way,
     pub(crate) k_cache: Vec<f32>,
     pub(crate) v_cache: Vec<f32>,
 }
 
 impl Attention {
     /// Caches of zeros.
-    pub(crate) fn new(gpu: &Gpu, sizes: Sizes) -> Self {
+    pub(crate) fn new(gpu: &Gpu, sizes: Sizes, way: Way) -> Self {
         let zeros = vec![0.0; sizes.cache_elements()];
-        Self::with_caches(gpu, sizes, zeros.clone(), zeros)
+        Self::with_caches(gpu, sizes, way, [zeros.clone(), zeros])
     }
 
-    /// Caches with a content.
-    pub(crate) fn with_caches(gpu: &Gpu, sizes: Sizes, k_cache: Vec<f32>, v_cache: Vec<f32>) -> Self {
-        let content = [bytes(&k_cache), bytes(&v_cache)];
+    /// Caches with a content: keys, then values.
+    pub(crate) fn with_caches(gpu: &Gpu, sizes: Sizes, way: Way, caches: [Vec<f32>; 2]) -> Self {
+        let content = caches.each_ref().map(|cache| bytes(cache));
+        // A run with checks by the compiler finds an index that leaves its buffer where one without reads what is there.
+        let checks = match std::env::var_os("TORCHLIGHT_CHECKED") {
+            Some(_) => BoundsChecks::Everywhere,
+            None => BoundsChecks::WhereNeeded,
+        };
+        let options = SessionOptions { kv: way.kv, route: way.route, checks, ..SessionOptions::default() };
         let session = sizes
             .graph(&content[0], &content[1])
-            .and_then(|graph| Session::new(gpu, &graph, SessionOptions::default()))
-            .unwrap_or_else(|error| panic!("{sizes:?}: {error}"));
-        Self { session, sizes, k_cache, v_cache }
+            .and_then(|graph| Session::new(gpu, &graph, options))
+            .unwrap_or_else(|error| panic!("{sizes:?}, {way:?}: {error}"));
+        let [k_cache, v_cache] = caches.map(|cache| way.cached(&cache));
+        Self { session, sizes, way, k_cache, v_cache }
     }
 
     /// One step on the device.
@@ -135,7 +211,8 @@ impl Attention {
     pub(crate) fn reference(&mut self, input_pos: u32, qkv: &Qkv) -> Vec<f64> {
         let problem = self.sizes.problem(qkv.tokens, input_pos);
         for (value, cache) in [(&qkv.k, &mut self.k_cache), (&qkv.v, &mut self.v_cache)] {
-            reference::update_cache::reference(update_cache::Rows::from(problem), value, cache);
+            let value = self.way.cached(value);
+            reference::update_cache::reference(update_cache::Rows::from(problem), &value, cache);
         }
         reference::attention(&problem, &qkv.q, &self.k_cache, &self.v_cache)
     }

@@ -51,7 +51,12 @@ impl Case {
 
     /// A session for the program of a step.
     pub(crate) fn session(&self, step: usize, gpu: &Gpu) -> Session {
-        session(self.name, &self.steps[step].model, gpu)
+        self.session_with(step, gpu, SessionOptions::default())
+    }
+
+    /// The same, made in some way.
+    pub(crate) fn session_with(&self, step: usize, gpu: &Gpu, options: SessionOptions) -> Session {
+        session(self.name, &self.steps[step].model, gpu, options)
     }
 
     /// Whether all steps run the same program.
@@ -66,9 +71,9 @@ impl Case {
 }
 
 /// A session for a program.
-pub(crate) fn session(case: &str, model: &str, gpu: &Gpu) -> Session {
+pub(crate) fn session(case: &str, model: &str, gpu: &Gpu, options: SessionOptions) -> Session {
     let bytes = read(case, model);
-    with_graph(case, &bytes, |graph| Session::new(gpu, graph, SessionOptions::default()))
+    with_graph(case, &bytes, |graph| Session::new(gpu, graph, options))
         .unwrap_or_else(|error| panic!("{case}/{model}: {error}"))
 }
 

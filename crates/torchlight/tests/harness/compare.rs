@@ -12,6 +12,9 @@ pub(crate) struct Tolerance {
 /// What f32 arithmetic is held to against f64.
 pub(crate) const F32: Tolerance = Tolerance { absolute: 1e-5, relative: 1e-4 };
 
+/// What arithmetic over f16 caches is held to, against f64 over the same caches.
+pub(crate) const F16: Tolerance = Tolerance { absolute: 2e-3, relative: 1e-2 };
+
 /// Not a bit may differ from what f64 arithmetic gives, rounded to f32.
 pub(crate) const EXACT: Tolerance = Tolerance { absolute: 0.0, relative: 0.0 };
 

@@ -22,7 +22,8 @@ pub(crate) fn modest_gpu() -> &'static Gpu {
 }
 
 fn open(limits: LimitsChoice) -> Gpu {
-    Gpu::open_blocking(&GpuOptions { limits, ..Default::default() }).unwrap_or_else(|error| panic!("{error}"))
+    Gpu::open_blocking(&GpuOptions { limits, experimental: true, ..Default::default() })
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Numbers from -1 to 1.

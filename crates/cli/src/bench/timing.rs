@@ -1,0 +1,247 @@
+//! One step of attention by one route, on the device: checked, then timed.
+//!
+//! The time of a step is that of a pass over many, divided: what a model pays for each of its layers. The steps of a
+//! pass go round over K/V pairs that together are larger than any cache of the device, so that none finds its own there.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use torchlight::graph::IntArg;
+use torchlight::kernels::KvType;
+use torchlight::plan::{PlanOptions, Rules, Tokens};
+use torchlight::{
+    DType, Error, Gpu, Graph, GraphBuilder, Input, Plan, Profile, Route, Session, SessionOptions, TensorView,
+    TimestampMode,
+};
+
+use super::check::{Checked, check, tolerance};
+use super::data::Data;
+use super::quantile;
+use super::shapes::Shape;
+
+/// K/V pairs that a pass goes round over at most: more buffers cost more than they tell.
+pub(crate) const MOST_PAIRS: usize = 512;
+/// Bytes of all pairs: several times any cache, or of a CPU adapter enough to leave the nearest ones.
+const ROTATED_BYTES: u64 = 300_000_000;
+const ROTATED_BYTES_CPU: u64 = 8_000_000;
+/// A pass takes so long at least on a GPU, in ns, so that its own begin and end do not count.
+const LEAST_PASS_NS: f64 = 1e6;
+/// And no longer than this if the rotation allows: it bounds work, not memory, that takes longer.
+const MOST_PASS_NS: f64 = 3e8;
+/// Factor on queries that makes softmax peak: single keys matter then, and running maxima move.
+const PEAKED: f32 = 8.0;
+
+/// What to time, and how thoroughly.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub(crate) gpu: &'a Gpu,
+    pub(crate) data: &'a Data,
+    pub(crate) shape: Shape,
+    pub(crate) options: SessionOptions,
+    /// How often the pass is timed.
+    pub(crate) repeats: u32,
+    /// Whether two pairs are enough.
+    pub(crate) is_smoke: bool,
+}
+
+/// What was found of a correct step.
+#[derive(Clone, Debug)]
+pub(crate) struct Timed {
+    /// Microseconds of a step within a pass, one value a repeat.
+    pub(crate) amortised_us: Vec<f64>,
+    /// Each kernel in passes of its own.
+    pub(crate) own_pass: Vec<OwnPass>,
+    pub(crate) steps: usize,
+    pub(crate) pairs: usize,
+    pub(crate) clock: Clock,
+}
+
+/// A kernel in a pass of its own.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct OwnPass {
+    pub(crate) kernel: String,
+    pub(crate) us_p50: f64,
+}
+
+/// Whose clock timed a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Clock {
+    /// The device's timestamps.
+    Gpu,
+    /// The host's: submission and waiting are in it.
+    Host,
+}
+
+/// A step that ran correctly, and about how long it took.
+#[derive(Clone, Copy)]
+pub(crate) struct Correct {
+    pub(crate) checked: Checked,
+    estimate_ns: f64,
+}
+
+/// The K/V pairs of a shape that fill the caches of a device.
+pub(crate) fn pairs(shape: &Shape, kv: KvType, is_cpu: bool) -> usize {
+    let wanted = if is_cpu { ROTATED_BYTES_CPU } else { ROTATED_BYTES };
+    (wanted.div_ceil(shape.pair_bytes(kv)) as usize).clamp(2, MOST_PAIRS)
+}
+
+/// The route that a step takes, found without a byte of its tensors, or why it cannot be served.
+pub(crate) fn planned_route(gpu: &Gpu, shape: &Shape, options: SessionOptions) -> Result<Route, String> {
+    let SessionOptions { kv, route, scores, .. } = options;
+    let (options, problem) = (PlanOptions { kv, route, scores }, shape.problem());
+    let rules = Rules::new(options, gpu.facts(), &problem, Tokens::Exactly);
+    let taken = rules.choose(&problem).map_err(|refusal| refusal.to_string())?;
+    let plan = one_step(shape).and_then(|graph| Plan::new(&graph, gpu.facts(), options));
+    plan.map_err(|error| reason(&error, kv))?;
+    Ok(taken.route())
+}
+
+/// The library's error, and the way out where a cache is too large and half of it would not be.
+fn reason(error: &Error, kv: KvType) -> String {
+    let is_cache = |what: &str| what.starts_with("input 1 ") || what.starts_with("input 2 ");
+    let hint = match error {
+        Error::Limits { what, needed, limit, .. } if kv == KvType::F32 && is_cache(what) && needed / 2 <= *limit => {
+            "; --kv f16 takes half as much"
+        }
+        _ => "",
+    };
+    format!("{error}{hint}")
+}
+
+/// A graph of one step, all of it given when it runs.
+fn one_step(shape: &Shape) -> torchlight::Result<Graph<'static>> {
+    let mut graph = GraphBuilder::new("one step");
+    let q = graph.static_input(DType::F32, &shape.q_dims())?;
+    let k_cache = graph.static_input(DType::F32, &shape.cache_dims())?;
+    let v_cache = graph.static_input(DType::F32, &shape.cache_dims())?;
+    let out = graph.attend(q, [k_cache, v_cache], input_pos(shape), None)?;
+    graph.output(out);
+    graph.finish()
+}
+
+fn input_pos(shape: &Shape) -> IntArg {
+    IntArg::Known(i64::from(shape.problem().input_pos))
+}
+
+impl Job<'_> {
+    /// Runs the step, with plain and with peaked scores, and holds it against f64.
+    pub(crate) fn verify(&self, route: Route) -> Result<Correct> {
+        let graph = one_step(&self.shape)?;
+        let mut session = Session::new(self.gpu, &graph, self.options)?;
+        let (shape, problem) = (&self.shape, self.shape.problem());
+        let [k, v] = self.data.pair(shape, 0);
+        let cache = |bytes| TensorView::new(DType::F32, &shape.cache_dims(), bytes).map(Input::Host);
+        let mut caches = [cache(k)?, cache(v)?];
+        let plain = self.data.q(shape);
+        let peaked = plain.iter().map(|value| value * PEAKED).collect();
+        let mut checked: Option<Checked> = None;
+        for q in [plain, peaked] {
+            let inputs = [Input::Host(TensorView::f32(&shape.q_dims(), &q)?), caches[0], caches[1]];
+            let outputs = session.run(&inputs)?;
+            let got =
+                outputs.first().and_then(|output| output.tensor()).context("the step gave no tensor")?.to_f32()?;
+            let (rows, rel_l2) = check(&problem, &q, [k, v], &got);
+            let this = Checked { rows, rel_l2, tolerance: tolerance(route, self.options.kv) };
+            checked = Some(checked.map_or(this, |before| before.or_worse(this)));
+            caches = [Input::Resident; 2];
+        }
+        session.set_timestamps(TimestampMode::Pass);
+        let estimate_ns = self.estimate(&mut session)?;
+        Ok(Correct { checked: checked.context("the step never ran")?, estimate_ns })
+    }
+
+    /// Nanoseconds that the step takes about, by itself.
+    fn estimate(&self, session: &mut Session) -> Result<f64> {
+        let mut least = f64::INFINITY;
+        for _ in 0..3 {
+            let start = Instant::now();
+            session.run(&[Input::Resident; 3])?;
+            self.gpu.wait()?;
+            let host_ns = start.elapsed().as_nanos() as f64;
+            let stamped = session.take_profile()?.runs.iter().find_map(torchlight::RunProfile::sum_ns);
+            least = least.min(stamped.unwrap_or(host_ns));
+        }
+        Ok(least.max(1.0))
+    }
+
+    /// Times a step that was found correct. `warm` is called when all is built, before the clock counts.
+    pub(crate) fn time(&self, correct: &Correct, warm: impl FnOnce() -> Result<()>) -> Result<Timed> {
+        let (pairs, steps) = self.rounds(correct.estimate_ns);
+        let graph = self.rotated(pairs, steps)?;
+        let options = SessionOptions { timestamps: TimestampMode::Run, ..self.options };
+        let mut session = Session::new(self.gpu, &graph, options)?;
+        let q = self.data.q(&self.shape);
+        session.run(&[Input::Host(TensorView::f32(&self.shape.q_dims(), &q)?)])?;
+        self.gpu.wait()?;
+        warm()?;
+        // One more pass that is not counted: the device comes from another kernel.
+        self.passes(&mut session, 1)?;
+        let (profile, host_ns) = self.passes(&mut session, self.repeats)?;
+        let stamped: Vec<f64> = profile.runs.iter().filter_map(torchlight::RunProfile::sum_ns).collect();
+        let (clock, passes_ns) = if stamped.is_empty() { (Clock::Host, host_ns) } else { (Clock::Gpu, stamped) };
+        let amortised_us = passes_ns.iter().map(|ns| ns / 1000.0 / steps as f64).collect();
+        session.set_timestamps(TimestampMode::Pass);
+        let (profile, _) = self.passes(&mut session, self.repeats.clamp(1, 3))?;
+        Ok(Timed { amortised_us, own_pass: own_pass(&profile), steps, pairs, clock })
+    }
+
+    /// Runs the pass so often. Returns what was stamped, and the host's nanoseconds of each.
+    fn passes(&self, session: &mut Session, count: u32) -> Result<(Profile, Vec<f64>)> {
+        let mut profile = Profile::default();
+        let mut host_ns = Vec::new();
+        for _ in 0..count {
+            let start = Instant::now();
+            session.run(&[Input::Resident])?;
+            self.gpu.wait()?;
+            host_ns.push(start.elapsed().as_nanos() as f64);
+            profile.merge(session.take_profile()?);
+        }
+        Ok((profile, host_ns))
+    }
+
+    /// How many K/V pairs there are, and how many steps go round over them in a pass.
+    fn rounds(&self, estimate_ns: f64) -> (usize, usize) {
+        if self.is_smoke {
+            return (2, 2);
+        }
+        let is_cpu = self.gpu.facts().is_cpu;
+        let most = ((MOST_PASS_NS / estimate_ns) as usize).max(2);
+        let pairs = pairs(&self.shape, self.options.kv, is_cpu).min(most);
+        let least_ns = if is_cpu { 0.0 } else { LEAST_PASS_NS };
+        let rounds = (least_ns / (estimate_ns * pairs as f64)).ceil().clamp(1.0, 64.0);
+        (pairs, pairs * rounds as usize)
+    }
+
+    /// A graph of many steps that go round over K/V pairs. It has no outputs: a run returns when it is submitted.
+    fn rotated(&self, pairs: usize, steps: usize) -> torchlight::Result<Graph<'_>> {
+        let mut graph = GraphBuilder::new("steps over rotated caches");
+        let q = graph.static_input(DType::F32, &self.shape.q_dims())?;
+        let dims = self.shape.cache_dims();
+        let mut caches = Vec::new();
+        for pair in 0..pairs {
+            let [k, v] = self.data.pair(&self.shape, pair);
+            caches.push([graph.constant(DType::F32, &dims, k)?, graph.constant(DType::F32, &dims, v)?]);
+        }
+        for step in 0..steps {
+            graph.attend(q, caches[step % pairs], input_pos(&self.shape), None)?;
+        }
+        graph.finish()
+    }
+}
+
+/// The median of each kernel, in the order in which a step launches them.
+fn own_pass(profile: &Profile) -> Vec<OwnPass> {
+    let mut kernels: Vec<(String, Vec<f64>)> = Vec::new();
+    for sample in profile.runs.iter().flat_map(|run| &run.samples) {
+        let Some(ns) = sample.counted_ns() else { continue };
+        match kernels.iter_mut().find(|(kernel, _)| **kernel == *sample.timed.kernel) {
+            Some((_, durations)) => durations.push(ns),
+            None => kernels.push((sample.timed.kernel.to_string(), vec![ns])),
+        }
+    }
+    let own_pass =
+        |(kernel, durations): (String, Vec<f64>)| OwnPass { kernel, us_p50: quantile(&durations, 0.5) / 1000.0 };
+    kernels.into_iter().map(own_pass).collect()
+}
