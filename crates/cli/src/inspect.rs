@@ -366,7 +366,7 @@ fn write_plan(plan: &PlanReport, out: &mut impl Write) -> Result<()> {
     let dispatches = counted(plan.dispatches.len(), "dispatch", "dispatches");
     writeln!(out, "    {dispatches}, {}", counted(plan.copies, "copy", "copies"))?;
     if plan.has_alternatives {
-        writeln!(out, "    where a node has several routes, each run launches those of one route")?;
+        writeln!(out, "    a node's alternatives are all listed: each run launches those of one route")?;
     }
     let buffers = format!("    buffers: inputs {input}, constants {constant}, caches {state}, scratch {shared}");
     writeln!(out, "{}", wrap(&buffers, 13))?;

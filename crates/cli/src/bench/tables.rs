@@ -9,7 +9,7 @@ use super::report::{Report, Row, Unserved};
 use super::shapes::Heads;
 use super::timing::{Clock, OwnPass};
 use crate::device::write_adapter;
-use crate::table::{Column, peaks_text, percent, rate, table, text, wrap};
+use crate::table::{Column, bytes, peaks_text, percent, rate, table, text, wrap};
 
 const COLUMNS: [Column; 8] = [
     Column::Number("s/keys"),
@@ -126,8 +126,8 @@ fn notes(report: &Report) -> Vec<String> {
     if let Some(worst) = report.rows.iter().map(|row| row.verified.rel_l2).reduce(f64::max) {
         notes.push(format!("every row was held against f64 before it was timed: relative error at most {worst:.1e}"));
     }
-    let rotated = report.rows.iter().map(|row| row.rotated_bytes).min().map_or(0.0, |bytes| bytes as f64 / 1e6);
-    notes.push(format!("µs: a step, of a pass of many that go round over {rotated:.1} MB of K/V or more"));
+    let rotated = report.rows.iter().map(|row| row.rotated_bytes).min().map_or_else(String::new, bytes);
+    notes.push(format!("µs: a step, of a pass of many that go round over {rotated} of K/V or more"));
     notes.push("own passes: each kernel in a pass by itself, with what its timestamps cost".to_owned());
     if report.rows.iter().any(|row| row.clock == Clock::Host) {
         notes.push("without timestamps: the host's clock, so submitting and waiting are in the times".into());
