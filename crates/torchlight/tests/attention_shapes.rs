@@ -5,8 +5,8 @@ mod harness;
 use harness::attention::{Attention, PLAIN, Qkv, Sizes, Way};
 use harness::compare::{self, F32, Tolerance};
 use harness::{gpu, random, rng};
-use torchlight::Error;
 use torchlight::kernels::KvType;
+use torchlight::{Error, Input, Route, Session, SessionOptions};
 
 const CONTEXTS: [u32; 19] = [1, 2, 3, 4, 5, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1023, 1025];
 const HEAD_SIZES: [u32; 16] = [4, 6, 7, 10, 40, 64, 72, 80, 96, 112, 128, 192, 256, 320, 512, 576];
@@ -66,6 +66,34 @@ fn a_decode_step_of_every_context_takes_every_key_once() {
                 assert!(shows, "{case}: a skipped key does not show");
             }
         }
+    }
+}
+
+#[test]
+fn a_context_of_131072_keys() {
+    let sizes = Sizes { tokens: 4, q_heads: 2, kv_heads: 1, head_dim: 128, cache_rows: 131_072, scale: None };
+    let rng = &mut rng("long");
+    let caches = [(); 2].map(|()| random(rng, sizes.cache_elements()));
+    let qkv = Qkv::random(rng, &sizes, 1);
+    let way = |route| Way { route: Some(route), kv: KvType::F16 };
+    let mut attention = Attention::with_caches(gpu(), sizes, way(Route::Split), caches.clone());
+    attention.check("split", sizes.cache_rows - 1, &qkv, compare::F16);
+
+    // A software adapter would leave the streaming kernel's loops before their end: there it is refused.
+    let content = caches.each_ref().map(|cache| harness::bytes(cache));
+    let graph = sizes.graph(&content[0], &content[1]).unwrap();
+    let options = SessionOptions { kv: KvType::F16, route: Some(Route::Streaming), ..SessionOptions::default() };
+    match Session::new(gpu(), &graph, options) {
+        Ok(mut session) if gpu().facts().is_cpu => {
+            let inputs = qkv.inputs(&sizes, i64::from(sizes.cache_rows) - 1);
+            let error = session.run(&inputs.each_ref().map(Input::from)).unwrap_err().to_string();
+            assert!(error.contains("leaves loops over 131072 keys before their end"), "{error}");
+        }
+        Ok(_) => {
+            let mut attention = Attention::with_caches(gpu(), sizes, way(Route::Streaming), caches);
+            attention.check("streaming", sizes.cache_rows - 1, &qkv, compare::F16);
+        }
+        Err(error) => panic!("{error}"),
     }
 }
 

@@ -20,6 +20,7 @@ fn plain_stream(plan: &Plan, grids: &[u32], outputs: &[(TensorId, u64)]) -> Vec<
     let mut stream = Vec::new();
     let mut dispatch = 0;
     let mut in_pass = false;
+    let mut pipeline = None;
     for step in &plan.steps {
         match step {
             // A grid of nothing: the dispatch belongs to another route than the run's.
@@ -27,9 +28,13 @@ fn plain_stream(plan: &Plan, grids: &[u32], outputs: &[(TensorId, u64)]) -> Vec<
             Step::Dispatch(step) => {
                 if !in_pass {
                     stream.push(Command::BeginPass { timestamps: None });
+                    pipeline = None;
                 }
                 in_pass = true;
-                stream.push(Command::SetPipeline(step.variant));
+                if pipeline != Some(step.variant) {
+                    stream.push(Command::SetPipeline(step.variant));
+                }
+                pipeline = Some(step.variant);
                 stream.push(Command::SetBindGroup { dispatch, params_offset: 256 * dispatch });
                 stream.push(Command::Dispatch { x: grids[dispatch as usize], y: 1 });
                 dispatch += 1;
@@ -240,16 +245,19 @@ fn resolves(dispatches: u32) -> [Command; 2] {
     ]
 }
 
-/// The stream of pass mode, from the plain one: a pass a dispatch, with its pair of queries.
+/// The stream of pass mode, from the plain one: a pass a dispatch, with its pair of queries and its pipeline.
 fn pass_stream(plain: &[Command]) -> Vec<Command> {
     let mut stream = Vec::new();
     let mut dispatches = 0;
+    let mut pipeline = None;
     for command in plain {
         match command {
             Command::BeginPass { .. } | Command::EndPass => {}
-            Command::SetPipeline(_) => {
+            Command::SetPipeline(_) => pipeline = Some(command.clone()),
+            Command::SetBindGroup { .. } => {
                 let timestamps = Some(QueryPair { set: 0, begin: dispatches * 2 });
-                stream.extend([Command::BeginPass { timestamps }, command.clone()]);
+                stream.push(Command::BeginPass { timestamps });
+                stream.extend(pipeline.clone().into_iter().chain([command.clone()]));
             }
             Command::Dispatch { .. } => {
                 stream.extend([command.clone(), Command::EndPass]);

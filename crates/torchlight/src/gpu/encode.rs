@@ -43,6 +43,8 @@ pub fn encode(
     // What a pair of queries is written around: a dispatch, or in Run mode a pass.
     let (mut slot, mut timed) = (0, 0);
     let mut in_pass = false;
+    // A pass keeps its pipeline until another is set.
+    let mut pipeline = None;
     for step in &plan.steps {
         match step {
             Step::Dispatch(step) => {
@@ -53,10 +55,13 @@ pub fn encode(
                 let queries = query_pair(timed);
                 timed += u32::from(timestamps != TimestampMode::Run || begins_pass);
                 if begins_pass {
+                    pipeline = None;
                     let of_pass = matches!(timestamps, TimestampMode::Pass | TimestampMode::Run);
                     sink.push(Command::BeginPass { timestamps: of_pass.then_some(queries) });
                 }
-                sink.push(Command::SetPipeline(step.variant));
+                if pipeline.replace(step.variant) != Some(step.variant) {
+                    sink.push(Command::SetPipeline(step.variant));
+                }
                 sink.push(Command::SetBindGroup { dispatch, params_offset: dispatch * PARAMS_SLOT_BYTES });
                 let inside = timestamps == TimestampMode::Inside;
                 if inside {

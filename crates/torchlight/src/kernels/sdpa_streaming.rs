@@ -246,6 +246,12 @@ pub fn shape(head_dim: u32, kv: KvType, queries: Queries, limits: Limits, proces
     shapes.find(|shape| shape.workgroup_bytes() <= limits.workgroup_bytes && shape.tile.threads() <= limits.invocations)
 }
 
+/// Turns of all loops of an invocation over a context: of the tiles, and in each of the head and of the columns.
+pub fn turns(context_len: u32, shape: &Shape) -> u64 {
+    let tiles = u64::from(context_len.div_ceil(shape.tile.keys));
+    tiles * u64::from(1 + shape.head_dim / 4 + shape.tile.keys / shape.tile.thread_keys)
+}
+
 /// The variant of a shape.
 pub fn variant(shape: Shape) -> Variant {
     Variant {
@@ -310,6 +316,13 @@ pub fn work(problem: &AttentionProblem, kv: KvType) -> Work {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn turns_are_those_of_tiles_heads_and_columns() {
+        let tile = Tile::new([32, 32], [4, 4]);
+        let shape = Shape { head_dim: 64, kv: KvType::F32, tile, operands: Operands::Full };
+        assert_eq!(turns(33, &shape), 2 * (1 + 16 + 8));
+    }
 
     const HEADS: std::ops::RangeInclusive<u32> = 1..=64;
 

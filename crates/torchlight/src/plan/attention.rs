@@ -14,6 +14,9 @@ pub(super) const MAX_HEAD_DIM: u32 = 256;
 /// The most new tokens that the split route takes.
 pub(super) const SPLIT_TOKENS: u32 = 8;
 
+/// Mesa's software adapter leaves the loops of an invocation after 65535 turns in all, without a word.
+const CPU_LOOP_TURNS: u64 = 65_000;
+
 /// A route and the shape of its kernels: what a step's dispatches follow from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Implementation {
@@ -173,6 +176,9 @@ impl Rules {
                 };
                 let shape = sdpa_streaming::shape(problem.head_dim, kv, queries, limits, processor)
                     .ok_or(Refusal::NoTile { bytes: self.workgroup_bytes, invocations: self.workgroup_size })?;
+                if self.is_cpu && sdpa_streaming::turns(problem.context_len(), &shape) > CPU_LOOP_TURNS {
+                    return Err(Refusal::LongLoops(problem.context_len()));
+                }
                 Ok(Implementation::Streaming(shape))
             }
             Route::Matrix => {

@@ -46,6 +46,8 @@ pub enum Refusal {
         /// Invocations of a workgroup that the device allows.
         invocations: u32,
     },
+    /// The loops over so many keys are longer than a software adapter runs them.
+    LongLoops(u32),
     /// It would serve, and another was preferred.
     Slower(Route),
     /// It would serve, and another was asked for.
@@ -70,6 +72,7 @@ impl fmt::Display for Refusal {
             Self::NoTile { bytes, invocations } => {
                 write!(f, "no tile fits {bytes} bytes of workgroup memory and {invocations} invocations")
             }
+            Self::LongLoops(keys) => write!(f, "a CPU adapter leaves loops over {keys} keys before their end"),
             Self::Slower(than) => write!(f, "{than} is faster here"),
             Self::NotAskedFor(asked) => write!(f, "{asked} was asked for"),
         }

@@ -110,7 +110,7 @@ impl Way {
         ways.retain(|way| match way.route {
             Some(Route::Split) => sizes.tokens <= 8 && sizes.has_tiles(4),
             Some(Route::Streaming) => sizes.has_tiles(4),
-            Some(Route::Matrix) => sizes.has_tiles(16),
+            Some(Route::Matrix) => sizes.has_tiles(16) && sizes.head_dim <= 128,
             _ => way.kv == KvType::F32 || sizes.head_dim.is_multiple_of(2),
         });
         ways
