@@ -11,7 +11,7 @@ use torchlight::{
 };
 
 /// The cases whose operators Torchlight runs.
-const CASES: [&str; 11] = [
+const CASES: [&str; 12] = [
     "add",
     "mul",
     "sdpa_single",
@@ -23,6 +23,7 @@ const CASES: [&str; 11] = [
     "sdpa_incache_replay",
     "update_cache_static",
     "update_cache_dynamic",
+    "linear_f32",
 ];
 
 fn given(named: &Named) -> Input<'_> {

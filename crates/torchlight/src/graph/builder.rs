@@ -1,7 +1,7 @@
 //! Graphs made by hand: for tests, benchmarks, and attention without a program.
 
 use super::{Add, Attend, Graph, GraphInput, GraphOutput, IntArg, Live, Mul, Node, Operator, Origin, SdpaWithKvCache};
-use super::{SelectAsSymInt, SymIntId, Tensor, TensorId, UpdateCache};
+use super::{Linear, SelectAsSymInt, SymIntId, Tensor, TensorId, UpdateCache};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Dims, MAX_RANK};
 
@@ -156,6 +156,16 @@ impl<'a> GraphBuilder<'a> {
         Ok(out)
     }
 
+    /// `x * transpose(weight) + bias`: x `[.., k]`, weight `[n, k]`, bias `[n]`.
+    ///
+    /// # Errors
+    /// As [`Self::input`], for the result `[.., n]`. Shapes that do not fit are refused by [`Self::finish`].
+    pub fn linear(&mut self, x: TensorId, weight: TensorId, bias: Option<TensorId>) -> Result<TensorId> {
+        let out = self.rows_of(x, weight)?;
+        self.push(Operator::Linear(Linear { x, weight, bias, out }));
+        Ok(out)
+    }
+
     /// Gives a tensor to the caller after each run.
     pub fn output(&mut self, tensor: TensorId) {
         let host_dtype = self.graph.tensor(tensor).dtype;
@@ -177,6 +187,16 @@ impl<'a> GraphBuilder<'a> {
             node: self.graph.nodes.len() as u32,
             detail: format!("{a} and {b} do not broadcast together"),
         })?;
+        self.computed(DType::F32, dims.as_slice())
+    }
+
+    /// A result with the rows of x, and an element a row of the weight.
+    fn rows_of(&mut self, x: TensorId, weight: TensorId) -> Result<TensorId> {
+        let mut dims = self.graph.tensor(x).bound;
+        let rows = self.graph.tensor(weight).bound.as_slice().first().copied();
+        if let (Some(size), Some(rows)) = (dims.as_mut_slice().last_mut(), rows) {
+            *size = rows;
+        }
         self.computed(DType::F32, dims.as_slice())
     }
 

@@ -4,12 +4,14 @@
 //! weights: constants are borrowed from the file's bytes.
 
 mod builder;
+mod linear;
 mod live;
 mod lower;
 mod method;
 mod operator;
 
 pub use builder::GraphBuilder;
+pub use linear::Linear;
 pub use live::Live;
 pub(crate) use live::fits;
 pub use lower::{SUPPORTED_OPERATORS, unsupported_operators};

@@ -115,6 +115,7 @@ impl Builder<'_, '_> {
             }
             // Evaluated by the host before a run is encoded.
             Operator::SymSize(_) | Operator::SelectAsSymInt(_) | Operator::AddSymInt(_) => vec![],
+            Operator::Linear(op) => self.linear(op),
         };
         for draft in drafts {
             limits::check_variant(&self.facts.limits, &draft.variant)?;
