@@ -11,7 +11,7 @@ use torchlight::{
 };
 
 /// The cases whose operators Torchlight runs.
-const CASES: [&str; 12] = [
+const CASES: [&str; 13] = [
     "add",
     "mul",
     "sdpa_single",
@@ -24,6 +24,7 @@ const CASES: [&str; 12] = [
     "update_cache_static",
     "update_cache_dynamic",
     "linear_f32",
+    "linear_q4gsw",
 ];
 
 fn given(named: &Named) -> Input<'_> {

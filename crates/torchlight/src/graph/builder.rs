@@ -1,7 +1,7 @@
 //! Graphs made by hand: for tests, benchmarks, and attention without a program.
 
 use super::{Add, Attend, Graph, GraphInput, GraphOutput, IntArg, Live, Mul, Node, Operator, Origin, SdpaWithKvCache};
-use super::{Linear, SelectAsSymInt, SymIntId, Tensor, TensorId, UpdateCache};
+use super::{Linear, LinearQ4, Quantised, SelectAsSymInt, SymIntId, Tensor, TensorId, UpdateCache};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Dims, MAX_RANK};
 
@@ -166,6 +166,16 @@ impl<'a> GraphBuilder<'a> {
         Ok(out)
     }
 
+    /// [`Self::linear`] over a weight of 4-bit numbers.
+    ///
+    /// # Errors
+    /// As [`Self::linear`].
+    pub fn linear_q4(&mut self, x: TensorId, weight: Quantised, bias: Option<TensorId>) -> Result<TensorId> {
+        let out = self.rows_of(x, weight.weight)?;
+        self.push(Operator::LinearQ4(LinearQ4 { x, weight, bias, out }));
+        Ok(out)
+    }
+
     /// Gives a tensor to the caller after each run.
     pub fn output(&mut self, tensor: TensorId) {
         let host_dtype = self.graph.tensor(tensor).dtype;
@@ -277,10 +287,10 @@ impl<'a> Graph<'a> {
         let operator = node.operator.name();
         let refuse = |detail: String| Err(Error::Shape { operator, node: node.id, detail });
         let (reads, writes) = (node.operator.reads(), node.operator.writes());
-        for &id in reads.iter().chain(&writes) {
+        for (place, &id) in reads.iter().chain(&writes).enumerate() {
             let dtype = self.tensor(id).dtype;
-            if dtype != DType::F32 && !matches!(node.operator, Operator::CopyTensor(_)) {
-                return refuse(format!("wants f32 tensors, got {dtype}"));
+            if let Some(wanted) = node.operator.dtype_at(place).filter(|&wanted| wanted != dtype) {
+                return refuse(format!("wants {wanted} tensors, got {dtype}"));
             }
         }
         let caches = match &node.operator {

@@ -11,7 +11,7 @@ mod method;
 mod operator;
 
 pub use builder::GraphBuilder;
-pub use linear::Linear;
+pub use linear::{Linear, LinearQ4, Quantised};
 pub use live::Live;
 pub(crate) use live::fits;
 pub use lower::{SUPPORTED_OPERATORS, unsupported_operators};

@@ -1,8 +1,8 @@
 //! The operators, one variant each with named fields, and what each reads, writes and infers.
 
-use super::{IntArg, Linear, Live, SymIntId, TensorId};
+use super::{IntArg, Linear, LinearQ4, Live, SymIntId, TensorId};
 use crate::error::{Error, Result};
-use crate::tensor::Dims;
+use crate::tensor::{DType, Dims};
 
 /// `sdpa_with_kv_cache`: writes K and V into their caches at `input_pos`, then attends causally over the caches.
 ///
@@ -141,6 +141,7 @@ pub enum Operator {
     SelectAsSymInt(SelectAsSymInt),
     AddSymInt(AddSymInt),
     Linear(Linear),
+    LinearQ4(LinearQ4),
 }
 
 impl Operator {
@@ -157,6 +158,7 @@ impl Operator {
             Self::SelectAsSymInt(_) => "select_as_symint",
             Self::AddSymInt(_) => "add_symint",
             Self::Linear(_) => Linear::NAME,
+            Self::LinearQ4(_) => LinearQ4::NAME,
         }
     }
 
@@ -171,6 +173,7 @@ impl Operator {
             Self::CopyTensor(op) => vec![op.from],
             Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
             Self::Linear(op) => [op.x, op.weight].into_iter().chain(op.bias).collect(),
+            Self::LinearQ4(op) => [op.x, op.weight.weight, op.weight.scales].into_iter().chain(op.bias).collect(),
         }
     }
 
@@ -185,6 +188,16 @@ impl Operator {
             Self::CopyTensor(op) => vec![op.to],
             Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
             Self::Linear(op) => vec![op.out],
+            Self::LinearQ4(op) => vec![op.out],
+        }
+    }
+
+    /// The element type of the tensor at a place among [`Self::reads`], then [`Self::writes`]; nothing where any will do.
+    pub(super) fn dtype_at(&self, place: usize) -> Option<DType> {
+        match (self, place) {
+            (Self::CopyTensor(_), _) => None,
+            (Self::LinearQ4(_), 1) => Some(DType::U8),
+            _ => Some(DType::F32),
         }
     }
 
@@ -225,6 +238,7 @@ impl Operator {
                 Ok(())
             }
             Self::Linear(op) => op.infer(node, live),
+            Self::LinearQ4(op) => op.infer(node, live),
         }
     }
 }

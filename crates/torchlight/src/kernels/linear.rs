@@ -101,13 +101,13 @@ impl Alignment {
     pub(super) fn loads(self) -> Cow<'static, str> {
         match self {
             Self::Four => concat!(
-                "alias Load = vec4<f32>;\n",
+                "alias Floats = vec4<f32>;\n",
                 "fn x_quad(first: u32) -> vec4<f32> { return x[first / 4u]; }\n",
                 "fn inside(quad: vec4<f32>, column: u32) -> vec4<f32> { return quad; }\n",
             )
             .into(),
             Self::One => format!(
-                "alias Load = f32;\nfn x_quad(first: u32) -> vec4<f32> {{ return {}; }}\n\
+                "alias Floats = f32;\nfn x_quad(first: u32) -> vec4<f32> {{ return {}; }}\n\
                  fn inside(quad: vec4<f32>, column: u32) -> vec4<f32> {{ return {INSIDE}; }}\n",
                 four("x[first + #u]")
             )

@@ -6,7 +6,7 @@
 
 // variant {
 const ROWS: u32 = 4u;
-alias Load = vec4<f32>;
+alias Floats = vec4<f32>;
 fn x_quad(first: u32) -> vec4<f32> { return x[first / 4u]; }
 fn inside(quad: vec4<f32>, column: u32) -> vec4<f32> { return quad; }
 fn weight_quad(first: u32) -> vec4<f32> { return weight[first / 4u]; }
@@ -24,8 +24,8 @@ const LANES: u32 = 32u;
 const OUTPUTS: u32 = WORKGROUP_SIZE / LANES * 4u;
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> x: array<Load>;
-@group(0) @binding(2) var<storage, read> weight: array<Load>;
+@group(0) @binding(1) var<storage, read> x: array<Floats>;
+@group(0) @binding(2) var<storage, read> weight: array<Floats>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;  // anything where there is none
 @group(0) @binding(4) var<storage, read_write> out: array<f32>;
 

@@ -10,8 +10,11 @@ pub mod calibrate_fma;
 pub mod calibrate_matrix;
 mod grid;
 pub mod linear;
+pub mod linear_q4_tile;
+pub mod linear_q4_vector;
 pub mod linear_tile;
 pub mod linear_vector;
+pub mod quantised;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
 pub mod sdpa_matrix;
@@ -225,6 +228,7 @@ pub fn all_variants() -> Vec<Variant> {
         .chain(sdpa_streaming::representatives())
         .chain(sdpa_matrix::representatives())
         .chain(linear::representatives())
+        .chain(quantised::representatives())
         .collect()
 }
 

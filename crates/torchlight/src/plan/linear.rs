@@ -2,9 +2,10 @@
 
 use super::builder::{Builder, Draft, Operand};
 use super::launch::{Described, Launch, write};
-use crate::graph::{Linear, Live, TensorId};
+use crate::graph::{Linear, LinearQ4, Live, TensorId};
 use crate::kernels::linear::{Alignment, VECTOR_ROWS};
-use crate::kernels::{LinearProblem, Variant, Work, linear_tile, linear_vector};
+use crate::kernels::quantised::Packing;
+use crate::kernels::{LinearProblem, Variant, Work, linear_q4_tile, linear_q4_vector, linear_tile, linear_vector};
 use crate::tensor::Dims;
 
 /// A kernel of a linear layer, and where it finds its sizes.
@@ -27,11 +28,15 @@ pub enum LinearKernel {
     Vector,
     /// Many rows, f32 weight.
     Tile,
+    /// Few rows, 4-bit weight in groups of so many columns.
+    Q4Vector(u32),
+    /// Many rows, 4-bit weight in groups of so many columns.
+    Q4Tile(u32),
 }
 
 impl LinearKernel {
     const fn is_vector(self) -> bool {
-        matches!(self, Self::Vector)
+        matches!(self, Self::Vector | Self::Q4Vector(_))
     }
 }
 
@@ -50,6 +55,8 @@ impl LinearLaunch {
         match self.kernel {
             LinearKernel::Vector => write(slot, &linear_vector::params(&problem)),
             LinearKernel::Tile => write(slot, &linear_tile::params(&problem)),
+            LinearKernel::Q4Vector(group) => write(slot, &linear_q4_vector::params(&problem, group)),
+            LinearKernel::Q4Tile(group) => write(slot, &linear_q4_tile::params(&problem, group)),
         }
         self.workgroups(&problem)
     }
@@ -58,14 +65,20 @@ impl LinearLaunch {
         match self.kernel {
             LinearKernel::Vector => linear_vector::workgroups(problem),
             LinearKernel::Tile => linear_tile::workgroups(problem),
+            LinearKernel::Q4Vector(_) => linear_q4_vector::workgroups(problem),
+            LinearKernel::Q4Tile(_) => linear_q4_tile::workgroups(problem),
         }
     }
 
     pub(super) fn describe(&self, live: &Live) -> Described {
         let problem = self.problem(live);
         let LinearProblem { rows, in_features, out_features, .. } = problem;
+        let numbers = match self.kernel {
+            LinearKernel::Vector | LinearKernel::Tile => String::new(),
+            LinearKernel::Q4Vector(group) | LinearKernel::Q4Tile(group) => format!(" g{group}"),
+        };
         Described {
-            shape: format!("s{rows} k{in_features} n{out_features}"),
+            shape: format!("s{rows} k{in_features} n{out_features}{numbers}"),
             context_len: None,
             work: self.work(&problem),
         }
@@ -75,6 +88,8 @@ impl LinearLaunch {
         match self.kernel {
             LinearKernel::Vector => linear_vector::work(problem),
             LinearKernel::Tile => linear_tile::work(problem),
+            LinearKernel::Q4Vector(group) => linear_q4_vector::work(problem, group),
+            LinearKernel::Q4Tile(group) => linear_q4_tile::work(problem, group),
         }
     }
 }
@@ -110,6 +125,21 @@ impl Builder<'_, '_> {
         let vector = linear_vector::variant(alignment, largest.rows.min(VECTOR_ROWS));
         let tile = linear_tile::variant(alignment);
         self.routes(&tensors, [(LinearKernel::Vector, vector), (LinearKernel::Tile, tile)])
+    }
+
+    pub(super) fn linear_q4(&self, op: &LinearQ4) -> Vec<Draft> {
+        let weight = op.weight;
+        let scales = Some(weight.scales);
+        let tensors = Tensors { x: op.x, weight: weight.weight, scales, bias: op.bias, out: op.out };
+        let largest = self.largest(&tensors);
+        let packing = match self.is_static(weight.weight) {
+            true => Packing::of(largest.in_features, largest.out_features, weight.group),
+            false => Packing::Any,
+        };
+        let vector = linear_q4_vector::variant(packing, largest.rows.min(VECTOR_ROWS));
+        let tile = linear_q4_tile::variant(packing);
+        let kernels = (LinearKernel::Q4Vector(weight.group), LinearKernel::Q4Tile(weight.group));
+        self.routes(&tensors, [(kernels.0, vector), (kernels.1, tile)])
     }
 
     /// The problem with every size at its upper bound.

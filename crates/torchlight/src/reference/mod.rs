@@ -8,6 +8,8 @@ pub mod binary;
 pub mod calibrate_copy;
 pub mod calibrate_fma;
 pub mod calibrate_matrix;
+pub mod linear_q4_tile;
+pub mod linear_q4_vector;
 pub mod linear_tile;
 pub mod linear_vector;
 pub mod sdpa_compute_attn_weights;
