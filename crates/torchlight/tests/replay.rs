@@ -11,7 +11,7 @@ use torchlight::{
 };
 
 /// The cases whose operators Torchlight runs.
-const CASES: [&str; 13] = [
+const CASES: [&str; 14] = [
     "add",
     "mul",
     "sdpa_single",
@@ -25,6 +25,7 @@ const CASES: [&str; 13] = [
     "update_cache_dynamic",
     "linear_f32",
     "linear_q4gsw",
+    "embedding_q4gsw",
 ];
 
 fn given(named: &Named) -> Input<'_> {

@@ -1,7 +1,9 @@
 //! Graphs made by hand: for tests, benchmarks, and attention without a program.
 
 use super::{Add, Attend, Graph, GraphInput, GraphOutput, IntArg, Live, Mul, Node, Operator, Origin, SdpaWithKvCache};
-use super::{Linear, LinearQ4, Quantised, SelectAsSymInt, SymIntId, Tensor, TensorId, UpdateCache};
+use super::{
+    EmbeddingQ4, Linear, LinearQ4, NibbleOrder, Quantised, SelectAsSymInt, SymIntId, Tensor, TensorId, UpdateCache,
+};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Dims, MAX_RANK};
 
@@ -173,6 +175,23 @@ impl<'a> GraphBuilder<'a> {
     pub fn linear_q4(&mut self, x: TensorId, weight: Quantised, bias: Option<TensorId>) -> Result<TensorId> {
         let out = self.rows_of(x, weight.weight)?;
         self.push(Operator::LinearQ4(LinearQ4 { x, weight, bias, out }));
+        Ok(out)
+    }
+
+    /// A row of a table `[rows, k / 2]` of 4-bit numbers for each id; the table's scales are `[rows, k / group]`.
+    ///
+    /// # Errors
+    /// As [`Self::input`], for the result `[.., k]`. Shapes that do not fit are refused by [`Self::finish`].
+    pub fn embedding_q4(&mut self, table: Quantised, order: NibbleOrder, ids: TensorId) -> Result<TensorId> {
+        let columns = self.graph.tensor(table.weight).bound.as_slice().last().copied().unwrap_or(1);
+        let mut dims = self.graph.tensor(ids).bound.as_slice().to_vec();
+        dims.push(columns.saturating_mul(2));
+        let out = self.computed(DType::F32, &dims)?;
+        let ids_input = match self.graph.tensor(ids).origin {
+            Origin::Input(input) => Some(input),
+            _ => None,
+        };
+        self.push(Operator::EmbeddingQ4(EmbeddingQ4 { table, order, ids, ids_input, out }));
         Ok(out)
     }
 

@@ -12,7 +12,7 @@ use crate::tensor::DType;
 type LowerOperator = for<'c> fn(&mut DelegateLowering<'_, '_, '_>, Args<'c>) -> Result<Option<Operator>>;
 
 /// Every operator of a delegate that Torchlight runs, by its name in the file.
-const OPERATORS: [(&str, LowerOperator); 10] = [
+const OPERATORS: [(&str, LowerOperator); 11] = [
     ("add", add_symint),
     ("aten.add.Tensor", add),
     ("aten.mul.Tensor", mul),
@@ -23,6 +23,7 @@ const OPERATORS: [(&str, LowerOperator); 10] = [
     ("update_cache.default", update_cache),
     ("aten.linear.default", linear::linear),
     ("et_vk.linear_q4gsw.default", linear::linear_q4),
+    ("et_vk.embedding_q4gsw.default", linear::embedding_q4),
 ];
 
 /// The names of the delegate operators that Torchlight runs, as they stand in files.

@@ -4,6 +4,7 @@
 //! weights: constants are borrowed from the file's bytes.
 
 mod builder;
+mod embedding;
 mod linear;
 mod live;
 mod lower;
@@ -11,6 +12,7 @@ mod method;
 mod operator;
 
 pub use builder::GraphBuilder;
+pub use embedding::{EmbeddingQ4, NibbleOrder};
 pub use linear::{Linear, LinearQ4, Quantised};
 pub use live::Live;
 pub(crate) use live::fits;

@@ -1,6 +1,6 @@
 //! The operators, one variant each with named fields, and what each reads, writes and infers.
 
-use super::{IntArg, Linear, LinearQ4, Live, SymIntId, TensorId};
+use super::{EmbeddingQ4, IntArg, Linear, LinearQ4, Live, SymIntId, TensorId};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Dims};
 
@@ -142,6 +142,7 @@ pub enum Operator {
     AddSymInt(AddSymInt),
     Linear(Linear),
     LinearQ4(LinearQ4),
+    EmbeddingQ4(EmbeddingQ4),
 }
 
 impl Operator {
@@ -159,6 +160,7 @@ impl Operator {
             Self::AddSymInt(_) => "add_symint",
             Self::Linear(_) => Linear::NAME,
             Self::LinearQ4(_) => LinearQ4::NAME,
+            Self::EmbeddingQ4(_) => EmbeddingQ4::NAME,
         }
     }
 
@@ -174,6 +176,7 @@ impl Operator {
             Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
             Self::Linear(op) => [op.x, op.weight].into_iter().chain(op.bias).collect(),
             Self::LinearQ4(op) => [op.x, op.weight.weight, op.weight.scales].into_iter().chain(op.bias).collect(),
+            Self::EmbeddingQ4(op) => vec![op.table.weight, op.table.scales, op.ids],
         }
     }
 
@@ -189,6 +192,7 @@ impl Operator {
             Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
             Self::Linear(op) => vec![op.out],
             Self::LinearQ4(op) => vec![op.out],
+            Self::EmbeddingQ4(op) => vec![op.out],
         }
     }
 
@@ -196,7 +200,8 @@ impl Operator {
     pub(super) fn dtype_at(&self, place: usize) -> Option<DType> {
         match (self, place) {
             (Self::CopyTensor(_), _) => None,
-            (Self::LinearQ4(_), 1) => Some(DType::U8),
+            (Self::LinearQ4(_), 1) | (Self::EmbeddingQ4(_), 0) => Some(DType::U8),
+            (Self::EmbeddingQ4(_), 2) => Some(DType::I32),
             _ => Some(DType::F32),
         }
     }
@@ -207,7 +212,7 @@ impl Operator {
     /// `integers(input)` gives the elements of an integer input.
     ///
     /// # Errors
-    /// Shapes that do not fit, or a position outside the cache.
+    /// Shapes that do not fit, a position outside the cache, or an id outside a table.
     pub fn infer<'i>(&self, node: u32, live: &mut Live, integers: impl Fn(usize) -> Option<&'i [i32]>) -> Result<()> {
         match self {
             Self::SdpaWithKvCache(op) => op.infer(node, live),
@@ -239,6 +244,7 @@ impl Operator {
             }
             Self::Linear(op) => op.infer(node, live),
             Self::LinearQ4(op) => op.infer(node, live),
+            Self::EmbeddingQ4(op) => op.infer(node, live, op.ids_input.and_then(integers)),
         }
     }
 }

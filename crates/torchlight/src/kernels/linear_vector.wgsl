@@ -29,7 +29,7 @@ const OUTPUTS: u32 = WORKGROUP_SIZE / LANES * 4u;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;  // anything where there is none
 @group(0) @binding(4) var<storage, read_write> out: array<f32>;
 
-var<workgroup> partial: array<vec4<f32>, ROWS * WORKGROUP_SIZE>;
+var<workgroup> parts: array<vec4<f32>, ROWS * WORKGROUP_SIZE>;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(
@@ -65,13 +65,13 @@ fn main(
     }
 
     for (var row = 0u; row < ROWS; row += 1u) { // unrolled
-        partial[row * WORKGROUP_SIZE + local] = sums[row];
+        parts[row * WORKGROUP_SIZE + local] = sums[row];
     }
     for (var distance = LANES / 2u; distance > 0u; distance /= 2u) {
         workgroupBarrier();
         if (lane < distance) {
             for (var row = 0u; row < ROWS; row += 1u) { // unrolled
-                partial[row * WORKGROUP_SIZE + local] += partial[row * WORKGROUP_SIZE + local + distance];
+                parts[row * WORKGROUP_SIZE + local] += parts[row * WORKGROUP_SIZE + local + distance];
             }
         }
     }
@@ -87,7 +87,7 @@ fn main(
     }
     for (var row = 0u; row < ROWS; row += 1u) { // unrolled
         if (row < params.rows) {
-            out[row * params.out_features + own] = partial[row * WORKGROUP_SIZE + local - lane][lane] + added;
+            out[row * params.out_features + own] = parts[row * WORKGROUP_SIZE + local - lane][lane] + added;
         }
     }
 }

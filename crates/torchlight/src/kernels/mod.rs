@@ -8,6 +8,7 @@ pub mod binary;
 pub mod calibrate_copy;
 pub mod calibrate_fma;
 pub mod calibrate_matrix;
+pub mod embedding_q4;
 mod grid;
 pub mod linear;
 pub mod linear_q4_tile;
@@ -229,6 +230,7 @@ pub fn all_variants() -> Vec<Variant> {
         .chain(sdpa_matrix::representatives())
         .chain(linear::representatives())
         .chain(quantised::representatives())
+        .chain(embedding_q4::LowColumn::ALL.map(embedding_q4::variant))
         .collect()
 }
 

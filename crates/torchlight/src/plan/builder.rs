@@ -118,6 +118,7 @@ impl Builder<'_, '_> {
             Operator::SymSize(_) | Operator::SelectAsSymInt(_) | Operator::AddSymInt(_) => vec![],
             Operator::Linear(op) => self.linear(op),
             Operator::LinearQ4(op) => self.linear_q4(op),
+            Operator::EmbeddingQ4(op) => vec![self.embedding_q4(op)],
         };
         for draft in drafts {
             limits::check_variant(&self.facts.limits, &draft.variant)?;

@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 
-use super::{LinearLaunch, Stage};
+use super::{EmbeddingLaunch, LinearLaunch, Stage};
 use crate::graph::{IntArg, Live, TensorId};
 use crate::kernels::{
     AttentionProblem, KvType, Work, binary, calibrate_copy, calibrate_fma, calibrate_matrix, update_cache,
@@ -82,6 +82,8 @@ pub enum Launch {
     },
     /// A kernel of a linear layer.
     Linear(LinearLaunch),
+    /// A lookup in a table of 4-bit numbers.
+    EmbeddingQ4(EmbeddingLaunch),
 }
 
 impl Launch {
@@ -103,6 +105,7 @@ impl Launch {
                 binary::workgroups(&shapes, *dense)
             }
             Self::Linear(launch) => launch.resolve(live, slot),
+            Self::EmbeddingQ4(launch) => launch.resolve(live, slot),
         }
     }
 }
@@ -174,6 +177,7 @@ impl Launch {
                 Described { shape, context_len: None, work: binary::work(&shapes, *function, *alpha) }
             }
             Self::Linear(launch) => launch.describe(live),
+            Self::EmbeddingQ4(launch) => launch.describe(live),
         }
     }
 }

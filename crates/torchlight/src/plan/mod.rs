@@ -9,6 +9,7 @@ mod buffers;
 mod builder;
 mod caches;
 mod display;
+mod embedding;
 mod facts;
 mod launch;
 mod limits;
@@ -20,6 +21,7 @@ mod stage;
 mod table;
 
 pub use attention::{Implementation, Rules};
+pub use embedding::EmbeddingLaunch;
 pub use facts::{DeviceFacts, DeviceLimits};
 pub use launch::{Attention, Described, Launch};
 pub use linear::{LinearKernel, LinearLaunch};

@@ -8,6 +8,7 @@ pub mod binary;
 pub mod calibrate_copy;
 pub mod calibrate_fma;
 pub mod calibrate_matrix;
+pub mod embedding_q4;
 pub mod linear_q4_tile;
 pub mod linear_q4_vector;
 pub mod linear_tile;

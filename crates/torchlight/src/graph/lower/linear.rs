@@ -1,10 +1,10 @@
 //! Linear layers and quantised tables on their way into a graph.
 
-use torchlight_pte::VkValueId;
+use torchlight_pte::{VkValue, VkValueId};
 
 use super::{Args, DelegateLowering};
 use crate::error::Result;
-use crate::graph::{IntArg, Linear, LinearQ4, Operator, Quantised};
+use crate::graph::{EmbeddingQ4, IntArg, Linear, LinearQ4, NibbleOrder, Operator, Origin, Quantised};
 
 pub(super) fn linear(lowering: &mut DelegateLowering<'_, '_, '_>, args: Args<'_>) -> Result<Option<Operator>> {
     let [x, weight, bias, out] = args.exactly()?;
@@ -36,4 +36,20 @@ fn quantised(
     };
     let group = u32::try_from(size).map_err(|_| args.malformed(format!("groups of {size} columns")))?;
     Ok(Quantised { weight: lowering.tensor(weight)?, scales: lowering.tensor(scales)?, group })
+}
+
+pub(super) fn embedding_q4(lowering: &mut DelegateLowering<'_, '_, '_>, args: Args<'_>) -> Result<Option<Operator>> {
+    let [table, scales, group, ids, is_linear_weight, out] = args.exactly()?;
+    let order = match lowering.delegate.values[is_linear_weight.0 as usize] {
+        VkValue::Bool(true) => NibbleOrder::EvenLow,
+        VkValue::Bool(false) => NibbleOrder::OddLow,
+        ref other => return Err(args.malformed(format!("wants is_linear_weight true or false, got {other:?}"))),
+    };
+    let ids = lowering.tensor(ids)?;
+    let ids_input = match lowering.graph.tensor(ids).origin {
+        Origin::Input(input) => Some(input),
+        _ => None,
+    };
+    let table = quantised(lowering, args, [table, scales, group])?;
+    Ok(Some(Operator::EmbeddingQ4(EmbeddingQ4 { table, order, ids, ids_input, out: lowering.tensor(out)? })))
 }
