@@ -13,7 +13,7 @@ use torchlight::{
 };
 
 /// The cases whose operators Torchlight runs.
-const CASES: [&str; 11] = [
+const CASES: [&str; 14] = [
     "add",
     "mul",
     "sdpa_single",
@@ -25,6 +25,9 @@ const CASES: [&str; 11] = [
     "sdpa_incache_replay",
     "update_cache_static",
     "update_cache_dynamic",
+    "linear_f32",
+    "linear_q4gsw",
+    "embedding_q4gsw",
 ];
 
 fn given(named: &Named) -> Input<'_> {

@@ -31,6 +31,11 @@ fn fields(stem: &str) -> Vec<Field> {
         "binary" => fields!(binary { lanes, rank, alpha, padding, sizes, a_strides, b_strides }),
         "calibrate_copy" => fields!(calibrate_copy { lanes }),
         "calibrate_fma" => fields!(calibrate_fma { iterations, invocations }),
+        "embedding_q4" => fields!(embedding_q4 { elements, rows, columns, group }),
+        "linear_q4_tile" => fields!(linear_q4_tile { rows, in_features, out_features, has_bias, group }),
+        "linear_q4_vector" => fields!(linear_q4_vector { rows, in_features, out_features, has_bias, group }),
+        "linear_tile" => fields!(linear_tile { rows, in_features, out_features, has_bias }),
+        "linear_vector" => fields!(linear_vector { rows, in_features, out_features, has_bias }),
         "calibrate_matrix" => fields!(calibrate_matrix { iterations, workgroups }),
         "sdpa_compute_attn_weights" => {
             fields!(sdpa_compute_attn_weights { q_heads, kv_heads, head_lanes, new_tokens, context_len, scale })

@@ -1,7 +1,9 @@
 //! Graphs made by hand: for tests, benchmarks, and attention without a program.
 
 use super::{Add, Attend, Graph, GraphInput, GraphOutput, IntArg, Live, Mul, Node, Operator, Origin, SdpaWithKvCache};
-use super::{SelectAsSymInt, SymIntId, Tensor, TensorId, UpdateCache};
+use super::{
+    EmbeddingQ4, Linear, LinearQ4, NibbleOrder, Quantised, SelectAsSymInt, SymIntId, Tensor, TensorId, UpdateCache,
+};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Dims, MAX_RANK};
 
@@ -156,6 +158,43 @@ impl<'a> GraphBuilder<'a> {
         Ok(out)
     }
 
+    /// `x * transpose(weight) + bias`: x `[.., k]`, weight `[n, k]`, bias `[n]`.
+    ///
+    /// # Errors
+    /// As [`Self::input`], for the result `[.., n]`. Shapes that do not fit are refused by [`Self::finish`].
+    pub fn linear(&mut self, x: TensorId, weight: TensorId, bias: Option<TensorId>) -> Result<TensorId> {
+        let out = self.rows_of(x, weight)?;
+        self.push(Operator::Linear(Linear { x, weight, bias, out }));
+        Ok(out)
+    }
+
+    /// [`Self::linear`] over a weight of 4-bit numbers.
+    ///
+    /// # Errors
+    /// As [`Self::linear`].
+    pub fn linear_q4(&mut self, x: TensorId, weight: Quantised, bias: Option<TensorId>) -> Result<TensorId> {
+        let out = self.rows_of(x, weight.weight)?;
+        self.push(Operator::LinearQ4(LinearQ4 { x, weight, bias, out }));
+        Ok(out)
+    }
+
+    /// A row of a table `[rows, k / 2]` of 4-bit numbers for each id; the table's scales are `[rows, k / group]`.
+    ///
+    /// # Errors
+    /// As [`Self::input`], for the result `[.., k]`. Shapes that do not fit are refused by [`Self::finish`].
+    pub fn embedding_q4(&mut self, table: Quantised, order: NibbleOrder, ids: TensorId) -> Result<TensorId> {
+        let columns = self.graph.tensor(table.weight).bound.as_slice().last().copied().unwrap_or(1);
+        let mut dims = self.graph.tensor(ids).bound.as_slice().to_vec();
+        dims.push(columns.saturating_mul(2));
+        let out = self.computed(DType::F32, &dims)?;
+        let ids_input = match self.graph.tensor(ids).origin {
+            Origin::Input(input) => Some(input),
+            _ => None,
+        };
+        self.push(Operator::EmbeddingQ4(EmbeddingQ4 { table, order, ids, ids_input, out }));
+        Ok(out)
+    }
+
     /// Gives a tensor to the caller after each run.
     pub fn output(&mut self, tensor: TensorId) {
         let host_dtype = self.graph.tensor(tensor).dtype;
@@ -177,6 +216,16 @@ impl<'a> GraphBuilder<'a> {
             node: self.graph.nodes.len() as u32,
             detail: format!("{a} and {b} do not broadcast together"),
         })?;
+        self.computed(DType::F32, dims.as_slice())
+    }
+
+    /// A result with the rows of x, and an element a row of the weight.
+    fn rows_of(&mut self, x: TensorId, weight: TensorId) -> Result<TensorId> {
+        let mut dims = self.graph.tensor(x).bound;
+        let rows = self.graph.tensor(weight).bound.as_slice().first().copied();
+        if let (Some(size), Some(rows)) = (dims.as_mut_slice().last_mut(), rows) {
+            *size = rows;
+        }
         self.computed(DType::F32, dims.as_slice())
     }
 
@@ -257,10 +306,10 @@ impl<'a> Graph<'a> {
         let operator = node.operator.name();
         let refuse = |detail: String| Err(Error::Shape { operator, node: node.id, detail });
         let (reads, writes) = (node.operator.reads(), node.operator.writes());
-        for &id in reads.iter().chain(&writes) {
+        for (place, &id) in reads.iter().chain(&writes).enumerate() {
             let dtype = self.tensor(id).dtype;
-            if dtype != DType::F32 && !matches!(node.operator, Operator::CopyTensor(_)) {
-                return refuse(format!("wants f32 tensors, got {dtype}"));
+            if let Some(wanted) = node.operator.dtype_at(place).filter(|&wanted| wanted != dtype) {
+                return refuse(format!("wants {wanted} tensors, got {dtype}"));
             }
         }
         let caches = match &node.operator {

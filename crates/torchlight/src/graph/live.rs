@@ -81,6 +81,9 @@ fn for_each_output(operator: &super::Operator, visit: impl FnOnce(TensorId) -> R
         Operator::Add(op) => visit(op.out),
         Operator::Mul(op) => visit(op.out),
         Operator::CopyTensor(op) => visit(op.to),
+        Operator::Linear(op) => visit(op.out),
+        Operator::LinearQ4(op) => visit(op.out),
+        Operator::EmbeddingQ4(op) => visit(op.out),
         Operator::UpdateCache(_) | Operator::SymSize(_) | Operator::SelectAsSymInt(_) | Operator::AddSymInt(_) => {
             Ok(())
         }

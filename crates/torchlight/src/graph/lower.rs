@@ -1,5 +1,7 @@
 //! From a delegate's graph to typed operators: the one place where operator names are strings.
 
+mod linear;
+
 use torchlight_pte::{Constant, DelegateGraph, OperatorCall, Program, VkDataType, VkTensor, VkValue, VkValueId};
 
 use super::{Add, AddSymInt, Graph, IntArg, Mul, Operator, Origin, SdpaWithKvCache, SelectAsSymInt, SymIntId, SymSize};
@@ -10,7 +12,7 @@ use crate::tensor::DType;
 type LowerOperator = for<'c> fn(&mut DelegateLowering<'_, '_, '_>, Args<'c>) -> Result<Option<Operator>>;
 
 /// Every operator of a delegate that Torchlight runs, by its name in the file.
-const OPERATORS: [(&str, LowerOperator); 8] = [
+const OPERATORS: [(&str, LowerOperator); 11] = [
     ("add", add_symint),
     ("aten.add.Tensor", add),
     ("aten.mul.Tensor", mul),
@@ -19,6 +21,9 @@ const OPERATORS: [(&str, LowerOperator); 8] = [
     ("sdpa_with_kv_cache.default", sdpa_with_kv_cache),
     ("sym_size.int", sym_size),
     ("update_cache.default", update_cache),
+    ("aten.linear.default", linear::linear),
+    ("et_vk.linear_q4gsw.default", linear::linear_q4),
+    ("et_vk.embedding_q4gsw.default", linear::embedding_q4),
 ];
 
 /// The names of the delegate operators that Torchlight runs, as they stand in files.
@@ -201,6 +206,18 @@ impl Args<'_> {
             VkValue::Int(number) => Ok(IntArg::Known(number)),
             VkValue::SymInt(_) => Ok(IntArg::Live(lowering.sym_int(value)?)),
             ref other => Err(self.malformed(format!("wants an integer as value {}, got {other:?}", value.0))),
+        }
+    }
+
+    /// A tensor, or nothing where the value is Null.
+    fn optional_tensor(
+        &self,
+        lowering: &mut DelegateLowering<'_, '_, '_>,
+        value: VkValueId,
+    ) -> Result<Option<TensorId>> {
+        match lowering.delegate.values[value.0 as usize] {
+            VkValue::Null => Ok(None),
+            _ => lowering.tensor(value).map(Some),
         }
     }
 

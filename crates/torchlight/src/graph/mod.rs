@@ -4,12 +4,16 @@
 //! weights: constants are borrowed from the file's bytes.
 
 mod builder;
+mod embedding;
+mod linear;
 mod live;
 mod lower;
 mod method;
 mod operator;
 
 pub use builder::GraphBuilder;
+pub use embedding::{EmbeddingQ4, NibbleOrder};
+pub use linear::{Linear, LinearQ4, Quantised};
 pub use live::Live;
 pub(crate) use live::fits;
 pub use lower::{SUPPORTED_OPERATORS, unsupported_operators};

@@ -1,8 +1,8 @@
 //! The operators, one variant each with named fields, and what each reads, writes and infers.
 
-use super::{IntArg, Live, SymIntId, TensorId};
+use super::{EmbeddingQ4, IntArg, Linear, LinearQ4, Live, SymIntId, TensorId};
 use crate::error::{Error, Result};
-use crate::tensor::Dims;
+use crate::tensor::{DType, Dims};
 
 /// `sdpa_with_kv_cache`: writes K and V into their caches at `input_pos`, then attends causally over the caches.
 ///
@@ -140,6 +140,9 @@ pub enum Operator {
     SymSize(SymSize),
     SelectAsSymInt(SelectAsSymInt),
     AddSymInt(AddSymInt),
+    Linear(Linear),
+    LinearQ4(LinearQ4),
+    EmbeddingQ4(EmbeddingQ4),
 }
 
 impl Operator {
@@ -155,6 +158,9 @@ impl Operator {
             Self::SymSize(_) => "sym_size",
             Self::SelectAsSymInt(_) => "select_as_symint",
             Self::AddSymInt(_) => "add_symint",
+            Self::Linear(_) => Linear::NAME,
+            Self::LinearQ4(_) => LinearQ4::NAME,
+            Self::EmbeddingQ4(_) => EmbeddingQ4::NAME,
         }
     }
 
@@ -168,6 +174,9 @@ impl Operator {
             Self::Mul(op) => vec![op.a, op.b],
             Self::CopyTensor(op) => vec![op.from],
             Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
+            Self::Linear(op) => [op.x, op.weight].into_iter().chain(op.bias).collect(),
+            Self::LinearQ4(op) => [op.x, op.weight.weight, op.weight.scales].into_iter().chain(op.bias).collect(),
+            Self::EmbeddingQ4(op) => vec![op.table.weight, op.table.scales, op.ids],
         }
     }
 
@@ -181,6 +190,19 @@ impl Operator {
             Self::Mul(op) => vec![op.out],
             Self::CopyTensor(op) => vec![op.to],
             Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
+            Self::Linear(op) => vec![op.out],
+            Self::LinearQ4(op) => vec![op.out],
+            Self::EmbeddingQ4(op) => vec![op.out],
+        }
+    }
+
+    /// The element type of the tensor at a place among [`Self::reads`], then [`Self::writes`]; nothing where any will do.
+    pub(super) fn dtype_at(&self, place: usize) -> Option<DType> {
+        match (self, place) {
+            (Self::CopyTensor(_), _) => None,
+            (Self::LinearQ4(_), 1) | (Self::EmbeddingQ4(_), 0) => Some(DType::U8),
+            (Self::EmbeddingQ4(_), 2) => Some(DType::I32),
+            _ => Some(DType::F32),
         }
     }
 
@@ -190,7 +212,7 @@ impl Operator {
     /// `integers(input)` gives the elements of an integer input.
     ///
     /// # Errors
-    /// Shapes that do not fit, or a position outside the cache.
+    /// Shapes that do not fit, a position outside the cache, or an id outside a table.
     pub fn infer<'i>(&self, node: u32, live: &mut Live, integers: impl Fn(usize) -> Option<&'i [i32]>) -> Result<()> {
         match self {
             Self::SdpaWithKvCache(op) => op.infer(node, live),
@@ -220,6 +242,9 @@ impl Operator {
                 live.set_sym_int(op.out, sum);
                 Ok(())
             }
+            Self::Linear(op) => op.infer(node, live),
+            Self::LinearQ4(op) => op.infer(node, live),
+            Self::EmbeddingQ4(op) => op.infer(node, live, op.ids_input.and_then(integers)),
         }
     }
 }

@@ -8,7 +8,14 @@ pub mod binary;
 pub mod calibrate_copy;
 pub mod calibrate_fma;
 pub mod calibrate_matrix;
+pub mod embedding_q4;
 mod grid;
+pub mod linear;
+pub mod linear_q4_tile;
+pub mod linear_q4_vector;
+pub mod linear_tile;
+pub mod linear_vector;
+pub mod quantised;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
 pub mod sdpa_matrix;
@@ -22,6 +29,7 @@ pub mod update_cache;
 use std::borrow::Cow;
 
 pub use grid::Grid;
+pub use linear::LinearProblem;
 
 /// How a kernel uses a storage buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -220,6 +228,9 @@ pub fn all_variants() -> Vec<Variant> {
         .chain(binary)
         .chain(sdpa_streaming::representatives())
         .chain(sdpa_matrix::representatives())
+        .chain(linear::representatives())
+        .chain(quantised::representatives())
+        .chain(embedding_q4::LowColumn::ALL.map(embedding_q4::variant))
         .collect()
 }
 

@@ -79,6 +79,7 @@ impl Builder<'_, '_> {
                 let size_bytes = self.size_bytes(id).next_multiple_of(16);
                 let buffer = BufferPlan { size_bytes, role: Role::Shared };
                 limits::check_buffer(&self.facts.limits, &self.name(id), &buffer, "")?;
+                limits::check_elements(&self.name(id), self.graph.tensor(id).bound.elements())?;
             }
         }
         Ok(())
@@ -115,6 +116,9 @@ impl Builder<'_, '_> {
             }
             // Evaluated by the host before a run is encoded.
             Operator::SymSize(_) | Operator::SelectAsSymInt(_) | Operator::AddSymInt(_) => vec![],
+            Operator::Linear(op) => self.linear(op),
+            Operator::LinearQ4(op) => self.linear_q4(op),
+            Operator::EmbeddingQ4(op) => vec![self.embedding_q4(op)],
         };
         for draft in drafts {
             limits::check_variant(&self.facts.limits, &draft.variant)?;

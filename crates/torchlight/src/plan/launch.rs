@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 
-use super::Stage;
+use super::{EmbeddingLaunch, LinearLaunch, Stage};
 use crate::graph::{IntArg, Live, TensorId};
 use crate::kernels::{
     AttentionProblem, KvType, Work, binary, calibrate_copy, calibrate_fma, calibrate_matrix, update_cache,
@@ -80,6 +80,10 @@ pub enum Launch {
         /// Whether the variant is dense.
         dense: bool,
     },
+    /// A kernel of a linear layer.
+    Linear(LinearLaunch),
+    /// A lookup in a table of 4-bit numbers.
+    EmbeddingQ4(EmbeddingLaunch),
 }
 
 impl Launch {
@@ -100,6 +104,8 @@ impl Launch {
                 write(slot, &binary::params(&shapes, *dense, *alpha));
                 binary::workgroups(&shapes, *dense)
             }
+            Self::Linear(launch) => launch.resolve(live, slot),
+            Self::EmbeddingQ4(launch) => launch.resolve(live, slot),
         }
     }
 }
@@ -170,6 +176,8 @@ impl Launch {
                     if shapes.are_equal() { shapes.out.to_string() } else { format!("{} and {}", shapes.a, shapes.b) };
                 Described { shape, context_len: None, work: binary::work(&shapes, *function, *alpha) }
             }
+            Self::Linear(launch) => launch.describe(live),
+            Self::EmbeddingQ4(launch) => launch.describe(live),
         }
     }
 }

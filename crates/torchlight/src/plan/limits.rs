@@ -22,6 +22,16 @@ pub(super) fn check_buffer(limits: &DeviceLimits, what: &str, buffer: &BufferPla
     })
 }
 
+/// Holds the elements of a tensor against what kernels can count: smaller elements than f32 may be more than a buffer of f32
+/// has.
+pub(super) fn check_elements(what: &str, elements: u64) -> Result<()> {
+    if elements <= MAX_ELEMENTS {
+        return Ok(());
+    }
+    let hint = String::new();
+    Err(Error::Limits { what: what.to_owned(), needed: elements, unit: "elements", limit: MAX_ELEMENTS, hint })
+}
+
 /// Holds a kernel variant against the device's limits.
 pub(super) fn check_variant(limits: &DeviceLimits, variant: &Variant) -> Result<()> {
     let refuse = |needed: u32, unit: &'static str, limit: u32| {
