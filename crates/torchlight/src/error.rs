@@ -74,6 +74,17 @@ pub enum Error {
         input_pos: i64,
     },
 
+    /// More tokens than a program's context has room for. Nothing was changed.
+    #[error("the context holds {max_context} tokens: there is no room for {new_tokens} after the {position} so far")]
+    ContextFull {
+        /// Tokens so far.
+        position: u32,
+        /// Tokens that were to follow.
+        new_tokens: usize,
+        /// Tokens that the program's caches hold.
+        max_context: u32,
+    },
+
     /// The device cannot hold or launch what the plan needs.
     #[error("{what} needs {needed} {unit}, and the device allows {limit}{hint}")]
     Limits {

@@ -2,6 +2,7 @@
 
 mod attention;
 mod calibrate;
+mod generator;
 mod half;
 mod inputs;
 mod options;
@@ -12,6 +13,7 @@ pub use attention::{Attention, AttentionShape};
 pub use calibrate::{WarmUp, calibrate_async, warm_up_async};
 #[cfg(not(target_arch = "wasm32"))]
 pub use calibrate::{calibrate, warm_up};
+pub use generator::Generator;
 pub use inputs::Input;
 pub use options::SessionOptions;
 pub use outputs::Output;
