@@ -11,9 +11,10 @@ use torchlight::{
 };
 
 /// The cases whose operators Torchlight runs.
-const CASES: [&str; 11] = [
+const CASES: [&str; 12] = [
     "add",
     "mul",
+    "rms_norm",
     "sdpa_single",
     "sdpa_gqa_prefill",
     "sdpa_replay_static",

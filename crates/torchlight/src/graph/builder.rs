@@ -180,7 +180,13 @@ impl<'a> GraphBuilder<'a> {
         self.computed(DType::F32, dims.as_slice())
     }
 
-    fn push(&mut self, operator: Operator) {
+    /// A tensor of f32 that an operator writes, of another tensor's shape.
+    pub(super) fn computed_like(&mut self, tensor: TensorId) -> Result<TensorId> {
+        let bound = self.graph.tensor(tensor).bound;
+        self.computed(DType::F32, bound.as_slice())
+    }
+
+    pub(super) fn push(&mut self, operator: Operator) {
         let id = self.graph.nodes.len() as u32;
         self.graph.nodes.push(Node { id, instruction: 0, operator });
     }

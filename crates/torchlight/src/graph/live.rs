@@ -84,6 +84,7 @@ fn for_each_output(operator: &super::Operator, visit: impl FnOnce(TensorId) -> R
         Operator::UpdateCache(_) | Operator::SymSize(_) | Operator::SelectAsSymInt(_) | Operator::AddSymInt(_) => {
             Ok(())
         }
+        Operator::RmsNorm(op) => visit(op.out),
     }
 }
 

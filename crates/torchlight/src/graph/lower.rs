@@ -1,5 +1,7 @@
 //! From a delegate's graph to typed operators: the one place where operator names are strings.
 
+mod transformer;
+
 use torchlight_pte::{Constant, DelegateGraph, OperatorCall, Program, VkDataType, VkTensor, VkValue, VkValueId};
 
 use super::{Add, AddSymInt, Graph, IntArg, Mul, Operator, Origin, SdpaWithKvCache, SelectAsSymInt, SymIntId, SymSize};
@@ -10,11 +12,12 @@ use crate::tensor::DType;
 type LowerOperator = for<'c> fn(&mut DelegateLowering<'_, '_, '_>, Args<'c>) -> Result<Option<Operator>>;
 
 /// Every operator of a delegate that Torchlight runs, by its name in the file.
-const OPERATORS: [(&str, LowerOperator); 8] = [
+const OPERATORS: [(&str, LowerOperator); 9] = [
     ("add", add_symint),
     ("aten.add.Tensor", add),
     ("aten.mul.Tensor", mul),
     ("et_vk.prepack.default", prepack),
+    ("et_vk.rms_norm.default", transformer::rms_norm),
     ("et_vk.select_as_symint.default", select_as_symint),
     ("sdpa_with_kv_cache.default", sdpa_with_kv_cache),
     ("sym_size.int", sym_size),

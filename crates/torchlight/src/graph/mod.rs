@@ -8,6 +8,7 @@ mod live;
 mod lower;
 mod method;
 mod operator;
+mod transformer;
 
 pub use builder::GraphBuilder;
 pub use live::Live;
@@ -16,6 +17,7 @@ pub use lower::{SUPPORTED_OPERATORS, unsupported_operators};
 pub use operator::{
     Add, AddSymInt, Attend, CopyTensor, Mul, Operator, SdpaWithKvCache, SelectAsSymInt, SymSize, UpdateCache,
 };
+pub use transformer::RmsNorm;
 
 use crate::tensor::{DType, Dims};
 

@@ -1,6 +1,6 @@
 //! The operators, one variant each with named fields, and what each reads, writes and infers.
 
-use super::{IntArg, Live, SymIntId, TensorId};
+use super::{IntArg, Live, RmsNorm, SymIntId, TensorId};
 use crate::error::{Error, Result};
 use crate::tensor::Dims;
 
@@ -140,6 +140,7 @@ pub enum Operator {
     SymSize(SymSize),
     SelectAsSymInt(SelectAsSymInt),
     AddSymInt(AddSymInt),
+    RmsNorm(RmsNorm),
 }
 
 impl Operator {
@@ -155,6 +156,7 @@ impl Operator {
             Self::SymSize(_) => "sym_size",
             Self::SelectAsSymInt(_) => "select_as_symint",
             Self::AddSymInt(_) => "add_symint",
+            Self::RmsNorm(_) => RmsNorm::NAME,
         }
     }
 
@@ -168,6 +170,7 @@ impl Operator {
             Self::Mul(op) => vec![op.a, op.b],
             Self::CopyTensor(op) => vec![op.from],
             Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
+            Self::RmsNorm(op) => vec![op.x, op.weight],
         }
     }
 
@@ -181,6 +184,7 @@ impl Operator {
             Self::Mul(op) => vec![op.out],
             Self::CopyTensor(op) => vec![op.to],
             Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
+            Self::RmsNorm(op) => vec![op.out],
         }
     }
 
@@ -220,6 +224,7 @@ impl Operator {
                 live.set_sym_int(op.out, sum);
                 Ok(())
             }
+            Self::RmsNorm(op) => op.infer(node, live),
         }
     }
 }

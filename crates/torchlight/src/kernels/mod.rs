@@ -9,6 +9,7 @@ pub mod calibrate_copy;
 pub mod calibrate_fma;
 pub mod calibrate_matrix;
 mod grid;
+pub mod rms_norm;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
 pub mod sdpa_matrix;
@@ -220,6 +221,7 @@ pub fn all_variants() -> Vec<Variant> {
         .chain(binary)
         .chain(sdpa_streaming::representatives())
         .chain(sdpa_matrix::representatives())
+        .chain(rms_norm::Cut::ALL.map(rms_norm::variant))
         .collect()
 }
 

@@ -113,6 +113,7 @@ impl Builder<'_, '_> {
                 self.steps.push(DraftStep::Copy { node, from: op.from, to: op.to });
                 vec![]
             }
+            Operator::RmsNorm(op) => vec![self.rms_norm(op)],
             // Evaluated by the host before a run is encoded.
             Operator::SymSize(_) | Operator::SelectAsSymInt(_) | Operator::AddSymInt(_) => vec![],
         };

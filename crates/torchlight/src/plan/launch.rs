@@ -5,7 +5,7 @@ use bytemuck::Pod;
 use super::Stage;
 use crate::graph::{IntArg, Live, TensorId};
 use crate::kernels::{
-    AttentionProblem, KvType, Work, binary, calibrate_copy, calibrate_fma, calibrate_matrix, update_cache,
+    AttentionProblem, KvType, Work, binary, calibrate_copy, calibrate_fma, calibrate_matrix, rms_norm, update_cache,
 };
 use crate::tensor::Dims;
 
@@ -80,6 +80,17 @@ pub enum Launch {
         /// Whether the variant is dense.
         dense: bool,
     },
+    /// Rows divided by the root of their mean square.
+    RmsNorm {
+        /// The rows.
+        x: TensorId,
+        /// The weight, which gives their width.
+        weight: TensorId,
+        /// How the variant cuts a row.
+        cut: rms_norm::Cut,
+        /// Added to the mean square.
+        eps: f32,
+    },
 }
 
 impl Launch {
@@ -99,6 +110,11 @@ impl Launch {
                 let shapes = binary::Shapes { a: live.dims(*a), b: live.dims(*b), out: live.dims(*out) };
                 write(slot, &binary::params(&shapes, *dense, *alpha));
                 binary::workgroups(&shapes, *dense)
+            }
+            Self::RmsNorm { x, weight, cut, eps } => {
+                let rows = norm_rows(live, *x, *weight);
+                write(slot, &rms_norm::params(rows, *cut, *eps));
+                rms_norm::workgroups(rows)
             }
         }
     }
@@ -136,6 +152,13 @@ pub struct Described {
     pub work: Work,
 }
 
+impl Described {
+    /// A dispatch that one shape tells apart.
+    fn plain(dims: Dims, work: Work) -> Self {
+        Self { shape: dims.to_string(), context_len: None, work }
+    }
+}
+
 impl Launch {
     /// Describes a dispatch by the live shapes of a run.
     pub fn describe(&self, live: &Live) -> Described {
@@ -170,6 +193,9 @@ impl Launch {
                     if shapes.are_equal() { shapes.out.to_string() } else { format!("{} and {}", shapes.a, shapes.b) };
                 Described { shape, context_len: None, work: binary::work(&shapes, *function, *alpha) }
             }
+            Self::RmsNorm { x, weight, .. } => {
+                Described::plain(live.dims(*x), rms_norm::work(norm_rows(live, *x, *weight)))
+            }
         }
     }
 }
@@ -188,6 +214,12 @@ impl Attention {
             work: stage.work(&problem, self.kv),
         }
     }
+}
+
+/// The rows of a tensor that are as long as a weight.
+fn norm_rows(live: &Live, x: TensorId, weight: TensorId) -> rms_norm::Rows {
+    let width = live.dims(weight).elements().max(1);
+    rms_norm::Rows { rows: (live.dims(x).elements() / width) as u32, width: width as u32 }
 }
 
 /// The rows of a `[1, s, hk, d]` value.

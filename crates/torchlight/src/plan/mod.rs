@@ -9,6 +9,7 @@ mod buffers;
 mod builder;
 mod caches;
 mod display;
+mod drafts;
 mod facts;
 mod launch;
 mod limits;

@@ -1,0 +1,21 @@
+//! The dispatch that a plain operator becomes.
+
+use super::builder::{Builder, Draft, Operand};
+use super::launch::Launch;
+use crate::graph::{RmsNorm, TensorId};
+use crate::kernels::{Variant, rms_norm};
+
+impl Builder<'_, '_> {
+    pub(super) fn rms_norm(&self, op: &RmsNorm) -> Draft {
+        let width = self.graph.tensor(op.weight).bound.elements() as u32;
+        let cut = if self.is_static(op.weight) { rms_norm::Cut::new(width) } else { rms_norm::Cut::ANY };
+        let launch = Launch::RmsNorm { x: op.x, weight: op.weight, cut, eps: op.eps };
+        draft(rms_norm::variant(cut), &[op.x, op.weight, op.out], launch)
+    }
+}
+
+/// A dispatch over whole tensors, the only way to serve its node.
+fn draft(variant: Variant, tensors: &[TensorId], launch: Launch) -> Draft {
+    let operands = tensors.iter().copied().map(Operand::Tensor).collect();
+    Draft { variant, operands, alternative: None, launch, max_workgroups: None }
+}

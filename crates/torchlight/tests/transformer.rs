@@ -1,0 +1,100 @@
+//! Norms, activations, rotations and embeddings on the device against their f64 references.
+
+mod harness;
+
+use harness::compare::{self, F32};
+use harness::{bytes, f32_tensor, modest_gpu, random, rng, run_f32};
+use torchlight::gpu::Command;
+use torchlight::{DType, Graph, GraphBuilder, Input, Session, SessionOptions, reference};
+
+/// Workgroups at the limit of one dimension, and the grids they fold into.
+const GRIDS: [(u32, [u32; 2]); 2] = [(65535, [65535, 1]), (65536, [65535, 2])];
+
+fn session(graph: &Graph<'_>) -> Session {
+    Session::new(modest_gpu(), graph, SessionOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The grids of a recorded run.
+fn grids(commands: &[Command]) -> Vec<[u32; 2]> {
+    let grid = |command: &Command| match command {
+        Command::Dispatch { x, y } => Some([*x, *y]),
+        _ => None,
+    };
+    commands.iter().filter_map(grid).collect()
+}
+
+#[test]
+fn rms_norm_divides_rows_of_every_width() {
+    for width in [1, 2, 3, 4, 7, 64, 127, 129, 256, 516, 576, 577, 1025, 2052] {
+        let rng = &mut rng(&format!("rms_norm {width}"));
+        let weight = random(rng, width as usize);
+        let content = bytes(&weight);
+        let mut graph = GraphBuilder::new("norm");
+        let x = graph.input(DType::F32, &[1, 5, width]).unwrap();
+        let scale = graph.constant(DType::F32, &[width], &content).unwrap();
+        let out = graph.rms_norm(x, scale, 1e-5).unwrap();
+        graph.output(out);
+        let mut session = session(&graph.finish().unwrap());
+        for rows in [5, 1, 2] {
+            let x = random(rng, (rows * width) as usize);
+            let got = run_f32(&mut session, &[&f32_tensor(&[1, rows, width], &x)]).unwrap();
+            let wanted = reference::rms_norm::reference(1e-5, &x, &weight);
+            compare::assert_close(format!("{rows} rows of {width}"), &got, &wanted, F32);
+        }
+    }
+}
+
+#[test]
+fn rms_norm_of_tiny_and_of_zero_rows_is_held_by_eps() {
+    let weight = bytes(&[2.0; 6]);
+    let mut graph = GraphBuilder::new("norm");
+    let x = graph.input(DType::F32, &[3, 6]).unwrap();
+    let scale = graph.constant(DType::F32, &[6], &weight).unwrap();
+    let out = graph.rms_norm(x, scale, 0.25).unwrap();
+    graph.output(out);
+    let mut session = session(&graph.finish().unwrap());
+    let x: Vec<f32> = [[0.0; 6], [1e-20; 6], [1e15; 6]].concat();
+    let got = run_f32(&mut session, &[&f32_tensor(&[3, 6], &x)]).unwrap();
+    compare::assert_close("eps", &got, &reference::rms_norm::reference(0.25, &x, &[2.0; 6]), F32);
+}
+
+#[test]
+fn rms_norm_of_a_live_width_is_whole() {
+    let mut graph = GraphBuilder::new("norm");
+    let x = graph.input(DType::F32, &[2, 8]).unwrap();
+    let weight = graph.input(DType::F32, &[8]).unwrap();
+    let out = graph.rms_norm(x, weight, 1e-6).unwrap();
+    graph.output(out);
+    let mut session = session(&graph.finish().unwrap());
+    for width in [8, 5, 1] {
+        let rng = &mut rng(&format!("live width {width}"));
+        let (x, weight) = (random(rng, 2 * width as usize), random(rng, width as usize));
+        let inputs = [f32_tensor(&[2, width], &x), f32_tensor(&[width], &weight)];
+        let got = run_f32(&mut session, &[&inputs[0], &inputs[1]]).unwrap();
+        let wanted = reference::rms_norm::reference(1e-6, &x, &weight);
+        compare::assert_close(format!("width {width}"), &got, &wanted, F32);
+    }
+    let inputs = [f32_tensor(&[2, 8], &[1.0; 16]), f32_tensor(&[7], &[1.0; 7])];
+    let error = run_f32(&mut session, &[&inputs[0], &inputs[1]]).unwrap_err();
+    let wanted = "rms_norm (node 0): wants a weight as long as the rows of x, got x [2, 8] and weight [7]";
+    assert_eq!(error.to_string(), wanted);
+}
+
+#[test]
+fn rms_norm_over_a_folded_grid() {
+    for (rows, grid) in GRIDS {
+        let weight = bytes(&[3.0]);
+        let mut graph = GraphBuilder::new("norm");
+        let x = graph.input(DType::F32, &[rows, 1]).unwrap();
+        let scale = graph.constant(DType::F32, &[1], &weight).unwrap();
+        let out = graph.rms_norm(x, scale, 0.0).unwrap();
+        graph.output(out);
+        let mut session = session(&graph.finish().unwrap());
+        let x: Vec<f32> = (0..rows).map(|i| if i % 3 == 0 { -1.0 - i as f32 } else { 1.0 + i as f32 }).collect();
+        let x = f32_tensor(&[rows, 1], &x);
+        let (outputs, commands) = session.run_recorded(&[Input::from(&x)]).unwrap();
+        assert_eq!(grids(&commands), [grid]);
+        let wanted: Vec<f64> = (0..rows).map(|i| if i % 3 == 0 { -3.0 } else { 3.0 }).collect();
+        compare::assert_close("signs", &outputs[0].tensor().unwrap().to_f32().unwrap(), &wanted, F32);
+    }
+}
