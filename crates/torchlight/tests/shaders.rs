@@ -58,6 +58,7 @@ fn fields(stem: &str) -> Vec<Field> {
         "sdpa_streaming" => {
             fields!(sdpa_streaming { q_heads, kv_heads, new_tokens, context_len, scale, row_tiles })
         }
+        "unary" => fields!(unary { lanes }),
         "update_cache" => fields!(update_cache { lanes, first_lane }),
         other => panic!("the fields of {other} are not listed here"),
     }

@@ -5,6 +5,7 @@ mod harness;
 use harness::compare::{self, F32};
 use harness::{bytes, f32_tensor, modest_gpu, random, rng, run_f32};
 use torchlight::gpu::Command;
+use torchlight::kernels::unary::Function;
 use torchlight::{DType, Graph, GraphBuilder, Input, Session, SessionOptions, reference};
 
 /// Workgroups at the limit of one dimension, and the grids they fold into.
@@ -96,5 +97,51 @@ fn rms_norm_over_a_folded_grid() {
         assert_eq!(grids(&commands), [grid]);
         let wanted: Vec<f64> = (0..rows).map(|i| if i % 3 == 0 { -3.0 } else { 3.0 }).collect();
         compare::assert_close("signs", &outputs[0].tensor().unwrap().to_f32().unwrap(), &wanted, F32);
+    }
+}
+
+#[test]
+fn sigmoid_of_every_count_is_whole() {
+    let mut graph = GraphBuilder::new("sigmoid");
+    let x = graph.input(DType::F32, &[3, 257]).unwrap();
+    let out = graph.sigmoid(x).unwrap();
+    graph.output(out);
+    let mut session = session(&graph.finish().unwrap());
+    for sizes in [[1, 1], [1, 2], [1, 3], [1, 4], [2, 3], [1, 255], [1, 256], [1, 257], [3, 257], [3, 5]] {
+        let x: Vec<f32> = random(&mut rng(&format!("sigmoid {sizes:?}")), (sizes[0] * sizes[1]) as usize);
+        let x: Vec<f32> = x.iter().map(|x| 12.0 * x).collect();
+        let got = run_f32(&mut session, &[&f32_tensor(&sizes, &x)]).unwrap();
+        compare::assert_close(format!("{sizes:?}"), &got, &reference::unary::reference(Function::Sigmoid, &x), F32);
+    }
+}
+
+#[test]
+fn sigmoid_of_extremes_is_0_or_1() {
+    let mut graph = GraphBuilder::new("sigmoid");
+    let x = graph.input(DType::F32, &[5]).unwrap();
+    let out = graph.sigmoid(x).unwrap();
+    graph.output(out);
+    let mut session = session(&graph.finish().unwrap());
+    let got = run_f32(&mut session, &[&f32_tensor(&[5], &[-1e30, -200.0, 0.0, 200.0, f32::MAX])]).unwrap();
+    assert_eq!(got, [0.0, 0.0, 0.5, 1.0, 1.0]);
+}
+
+#[test]
+fn sigmoid_over_a_folded_grid() {
+    for (workgroups, grid) in GRIDS {
+        let elements = workgroups * 64 * 4;
+        let mut graph = GraphBuilder::new("sigmoid");
+        let x = graph.input(DType::F32, &[elements]).unwrap();
+        let out = graph.sigmoid(x).unwrap();
+        graph.output(out);
+        let mut session = session(&graph.finish().unwrap());
+        // Far out it is 0 or 1, by a pattern that no row of the grid repeats.
+        let x: Vec<f32> = (0..elements).map(|i| if i % 7 < 3 { 200.0 } else { -200.0 }).collect();
+        let x = torchlight::TensorView::f32(&[elements], &x).unwrap();
+        let (outputs, commands) = session.run_recorded(&[Input::Host(x)]).unwrap();
+        assert_eq!(grids(&commands), [grid]);
+        let got = outputs[0].tensor().unwrap().to_f32().unwrap();
+        let wrong = (0..elements as usize).find(|&i| got[i] != if i % 7 < 3 { 1.0 } else { 0.0 });
+        assert_eq!(wrong, None);
     }
 }

@@ -85,6 +85,7 @@ fn for_each_output(operator: &super::Operator, visit: impl FnOnce(TensorId) -> R
             Ok(())
         }
         Operator::RmsNorm(op) => visit(op.out),
+        Operator::Sigmoid(op) => visit(op.out),
     }
 }
 

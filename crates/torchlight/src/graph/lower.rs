@@ -12,10 +12,11 @@ use crate::tensor::DType;
 type LowerOperator = for<'c> fn(&mut DelegateLowering<'_, '_, '_>, Args<'c>) -> Result<Option<Operator>>;
 
 /// Every operator of a delegate that Torchlight runs, by its name in the file.
-const OPERATORS: [(&str, LowerOperator); 9] = [
+const OPERATORS: [(&str, LowerOperator); 10] = [
     ("add", add_symint),
     ("aten.add.Tensor", add),
     ("aten.mul.Tensor", mul),
+    ("aten.sigmoid.default", transformer::sigmoid),
     ("et_vk.prepack.default", prepack),
     ("et_vk.rms_norm.default", transformer::rms_norm),
     ("et_vk.select_as_symint.default", select_as_symint),

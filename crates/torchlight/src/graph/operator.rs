@@ -1,6 +1,6 @@
 //! The operators, one variant each with named fields, and what each reads, writes and infers.
 
-use super::{IntArg, Live, RmsNorm, SymIntId, TensorId};
+use super::{IntArg, Live, RmsNorm, Sigmoid, SymIntId, TensorId};
 use crate::error::{Error, Result};
 use crate::tensor::Dims;
 
@@ -141,6 +141,7 @@ pub enum Operator {
     SelectAsSymInt(SelectAsSymInt),
     AddSymInt(AddSymInt),
     RmsNorm(RmsNorm),
+    Sigmoid(Sigmoid),
 }
 
 impl Operator {
@@ -157,6 +158,7 @@ impl Operator {
             Self::SelectAsSymInt(_) => "select_as_symint",
             Self::AddSymInt(_) => "add_symint",
             Self::RmsNorm(_) => RmsNorm::NAME,
+            Self::Sigmoid(_) => Sigmoid::NAME,
         }
     }
 
@@ -171,6 +173,7 @@ impl Operator {
             Self::CopyTensor(op) => vec![op.from],
             Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
             Self::RmsNorm(op) => vec![op.x, op.weight],
+            Self::Sigmoid(op) => vec![op.x],
         }
     }
 
@@ -185,6 +188,7 @@ impl Operator {
             Self::CopyTensor(op) => vec![op.to],
             Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
             Self::RmsNorm(op) => vec![op.out],
+            Self::Sigmoid(op) => vec![op.out],
         }
     }
 
@@ -225,6 +229,7 @@ impl Operator {
                 Ok(())
             }
             Self::RmsNorm(op) => op.infer(node, live),
+            Self::Sigmoid(op) => op.infer(node, live),
         }
     }
 }

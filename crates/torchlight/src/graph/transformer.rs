@@ -16,6 +16,15 @@ pub struct RmsNorm {
     pub out: TensorId,
 }
 
+/// `sigmoid`: `out = 1 / (1 + exp(-x))`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sigmoid {
+    /// Any shape.
+    pub x: TensorId,
+    /// The result, of x's shape.
+    pub out: TensorId,
+}
+
 impl RmsNorm {
     pub(super) const NAME: &'static str = "rms_norm";
 
@@ -30,7 +39,26 @@ impl RmsNorm {
     }
 }
 
+impl Sigmoid {
+    pub(super) const NAME: &'static str = "sigmoid";
+
+    pub(super) fn infer(&self, _node: u32, live: &mut Live) -> Result<()> {
+        live.set_dims(self.out, live.dims(self.x));
+        Ok(())
+    }
+}
+
 impl GraphBuilder<'_> {
+    /// `1 / (1 + exp(-x))` of each element.
+    ///
+    /// # Errors
+    /// As [`Self::input`], for the result, which has x's shape.
+    pub fn sigmoid(&mut self, x: TensorId) -> Result<TensorId> {
+        let out = self.computed_like(x)?;
+        self.push(Operator::Sigmoid(Sigmoid { x, out }));
+        Ok(out)
+    }
+
     /// `x / sqrt(mean(x^2) + eps) * weight`, row by row.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ pub mod sdpa_merge;
 pub mod sdpa_softmax;
 pub mod sdpa_split;
 pub mod sdpa_streaming;
+pub mod unary;
 mod unroll;
 pub mod update_cache;
 
@@ -222,6 +223,7 @@ pub fn all_variants() -> Vec<Variant> {
         .chain(sdpa_streaming::representatives())
         .chain(sdpa_matrix::representatives())
         .chain(rms_norm::Cut::ALL.map(rms_norm::variant))
+        .chain([unary::variant(unary::Function::Sigmoid)])
         .collect()
 }
 

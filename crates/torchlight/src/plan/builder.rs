@@ -114,6 +114,7 @@ impl Builder<'_, '_> {
                 vec![]
             }
             Operator::RmsNorm(op) => vec![self.rms_norm(op)],
+            Operator::Sigmoid(op) => vec![self.sigmoid(op)],
             // Evaluated by the host before a run is encoded.
             Operator::SymSize(_) | Operator::SelectAsSymInt(_) | Operator::AddSymInt(_) => vec![],
         };

@@ -2,8 +2,8 @@
 
 use super::builder::{Builder, Draft, Operand};
 use super::launch::Launch;
-use crate::graph::{RmsNorm, TensorId};
-use crate::kernels::{Variant, rms_norm};
+use crate::graph::{RmsNorm, Sigmoid, TensorId};
+use crate::kernels::{Variant, rms_norm, unary};
 
 impl Builder<'_, '_> {
     pub(super) fn rms_norm(&self, op: &RmsNorm) -> Draft {
@@ -11,6 +11,11 @@ impl Builder<'_, '_> {
         let cut = if self.is_static(op.weight) { rms_norm::Cut::new(width) } else { rms_norm::Cut::ANY };
         let launch = Launch::RmsNorm { x: op.x, weight: op.weight, cut, eps: op.eps };
         draft(rms_norm::variant(cut), &[op.x, op.weight, op.out], launch)
+    }
+
+    pub(super) fn sigmoid(&self, op: &Sigmoid) -> Draft {
+        let function = unary::Function::Sigmoid;
+        draft(unary::variant(function), &[op.x, op.out], Launch::Unary { x: op.x, function })
     }
 }
 

@@ -5,7 +5,8 @@ use bytemuck::Pod;
 use super::Stage;
 use crate::graph::{IntArg, Live, TensorId};
 use crate::kernels::{
-    AttentionProblem, KvType, Work, binary, calibrate_copy, calibrate_fma, calibrate_matrix, rms_norm, update_cache,
+    AttentionProblem, KvType, Work, binary, calibrate_copy, calibrate_fma, calibrate_matrix, rms_norm, unary,
+    update_cache,
 };
 use crate::tensor::Dims;
 
@@ -91,6 +92,13 @@ pub enum Launch {
         /// Added to the mean square.
         eps: f32,
     },
+    /// A function of each element.
+    Unary {
+        /// The elements.
+        x: TensorId,
+        /// Which function.
+        function: unary::Function,
+    },
 }
 
 impl Launch {
@@ -115,6 +123,10 @@ impl Launch {
                 let rows = norm_rows(live, *x, *weight);
                 write(slot, &rms_norm::params(rows, *cut, *eps));
                 rms_norm::workgroups(rows)
+            }
+            Self::Unary { x, .. } => {
+                write(slot, &unary::params(live.dims(*x)));
+                unary::workgroups(live.dims(*x))
             }
         }
     }
@@ -196,6 +208,7 @@ impl Launch {
             Self::RmsNorm { x, weight, .. } => {
                 Described::plain(live.dims(*x), rms_norm::work(norm_rows(live, *x, *weight)))
             }
+            Self::Unary { x, function } => Described::plain(live.dims(*x), unary::work(live.dims(*x), *function)),
         }
     }
 }
