@@ -11,10 +11,11 @@ use torchlight::{
 };
 
 /// The cases whose operators Torchlight runs.
-const CASES: [&str; 12] = [
+const CASES: [&str; 13] = [
     "add",
     "mul",
     "rms_norm",
+    "rope",
     "sdpa_single",
     "sdpa_gqa_prefill",
     "sdpa_replay_static",

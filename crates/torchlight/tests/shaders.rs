@@ -28,6 +28,7 @@ macro_rules! fields {
 
 fn fields(stem: &str) -> Vec<Field> {
     match stem {
+        "apply_rotary_emb" => fields!(apply_rotary_emb { q_pairs, k_pairs, q_heads, k_heads, head_pairs }),
         "binary" => fields!(binary { lanes, rank, alpha, padding, sizes, a_strides, b_strides }),
         "calibrate_copy" => fields!(calibrate_copy { lanes }),
         "calibrate_fma" => fields!(calibrate_fma { iterations, invocations }),

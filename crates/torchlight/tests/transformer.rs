@@ -3,10 +3,10 @@
 mod harness;
 
 use harness::compare::{self, F32};
-use harness::{bytes, f32_tensor, modest_gpu, random, rng, run_f32};
+use harness::{bytes, f32_tensor, modest_gpu, random, rng, run_f32, tensors};
 use torchlight::gpu::Command;
 use torchlight::kernels::unary::Function;
-use torchlight::{DType, Graph, GraphBuilder, Input, Session, SessionOptions, reference};
+use torchlight::{DType, Graph, GraphBuilder, HostTensor, Input, Session, SessionOptions, reference};
 
 /// Workgroups at the limit of one dimension, and the grids they fold into.
 const GRIDS: [(u32, [u32; 2]); 2] = [(65535, [65535, 1]), (65536, [65535, 2])];
@@ -143,5 +143,74 @@ fn sigmoid_over_a_folded_grid() {
         let got = outputs[0].tensor().unwrap().to_f32().unwrap();
         let wrong = (0..elements as usize).find(|&i| got[i] != if i % 7 < 3 { 1.0 } else { 0.0 });
         assert_eq!(wrong, None);
+    }
+}
+
+/// A graph that turns q of `[1, tokens, q_heads, head_dim]` and k by angles, all of them inputs.
+fn rotary(tokens: u32, [q_heads, k_heads]: [u32; 2], head_dim: u32) -> Session {
+    let mut graph = GraphBuilder::new("rotary");
+    let [q, k] = [q_heads, k_heads].map(|heads| graph.input(DType::F32, &[1, tokens, heads, head_dim]).unwrap());
+    let angles = [(); 2].map(|()| graph.input(DType::F32, &[tokens, head_dim / 2]).unwrap());
+    let outs = graph.apply_rotary_emb([q, k], angles).unwrap();
+    outs.into_iter().for_each(|out| graph.output(out));
+    session(&graph.finish().unwrap())
+}
+
+#[test]
+fn rotary_embeddings_turn_pairs_of_neighbours() {
+    for ([q_heads, k_heads], head_dim) in [([4, 2], 16), ([3, 3], 2), ([1, 5], 6), ([9, 3], 64), ([1, 1], 10)] {
+        let mut session = rotary(7, [q_heads, k_heads], head_dim);
+        for tokens in [7, 1, 3] {
+            let case = format!("{tokens} tokens, heads {q_heads} and {k_heads} of {head_dim}");
+            let rng = &mut rng(&case);
+            let [q, k] = [q_heads, k_heads].map(|heads| random(rng, (tokens * heads * head_dim) as usize));
+            let [c, s] = [(); 2].map(|()| random(rng, (tokens * head_dim / 2) as usize));
+            let heads = |heads, x: &[f32]| f32_tensor(&[1, tokens, heads, head_dim], x);
+            let angles = |x: &[f32]| f32_tensor(&[tokens, head_dim / 2], x);
+            let inputs = [heads(q_heads, &q), heads(k_heads, &k), angles(&c), angles(&s)];
+            let outputs = session.run(&inputs.each_ref().map(Input::from)).unwrap();
+            for ((heads, x), got) in [(q_heads, &q), (k_heads, &k)].into_iter().zip(tensors(&outputs)) {
+                let wanted = reference::apply_rotary_emb::reference(heads, head_dim, x, [&c, &s]);
+                assert_eq!(got.dims().as_slice(), [1, tokens, heads, head_dim], "{case}");
+                compare::assert_close(&case, &got.to_f32().unwrap(), &wanted, F32);
+            }
+        }
+    }
+}
+
+#[test]
+fn rotary_embeddings_want_an_angle_a_pair_and_token() {
+    let mut session = rotary(4, [2, 1], 4);
+    let tensor = |sizes: &[u32]| f32_tensor(sizes, &vec![0.5; sizes.iter().product::<u32>() as usize]);
+    let mut error = |inputs: [HostTensor; 4]| session.run(&inputs.each_ref().map(Input::from)).unwrap_err().to_string();
+    let few = [tensor(&[1, 3, 2, 4]), tensor(&[1, 3, 1, 4]), tensor(&[2, 2]), tensor(&[3, 2])];
+    let wanted = "apply_rotary_emb (node 0): wants cosines and sines of shape [3, 2], got [2, 2] and [3, 2]";
+    assert_eq!(error(few), wanted);
+    let other = [tensor(&[1, 3, 2, 4]), tensor(&[1, 2, 1, 4]), tensor(&[3, 2]), tensor(&[3, 2])];
+    assert!(error(other).contains("q [1, 3, 2, 4] and k [1, 2, 1, 4] must have the same tokens"));
+    let odd = [tensor(&[1, 3, 2, 3]), tensor(&[1, 3, 1, 3]), tensor(&[3, 1]), tensor(&[3, 1])];
+    assert!(error(odd).contains("the same even head_dim"));
+}
+
+#[test]
+fn rotary_embeddings_over_a_folded_grid() {
+    for (workgroups, grid) in GRIDS {
+        // A quarter of the pairs are k's: they are the last ones, and lie behind the fold where there is one.
+        let tokens = workgroups * 64 / 4;
+        let mut session = rotary(tokens, [3, 1], 2);
+        let count = tokens as usize;
+        let q: Vec<f32> = (0..6 * count).map(|i| (i % 1021) as f32).collect();
+        let k: Vec<f32> = (0..2 * count).map(|i| (i % 509) as f32).collect();
+        let cosines: Vec<f32> = (0..count).map(|i| (i % 3) as f32 - 1.0).collect();
+        let sines: Vec<f32> = (0..count).map(|i| (i % 5) as f32).collect();
+        let angles = |x: &[f32]| f32_tensor(&[tokens, 1], x);
+        let inputs =
+            [f32_tensor(&[1, tokens, 3, 2], &q), f32_tensor(&[1, tokens, 1, 2], &k), angles(&cosines), angles(&sines)];
+        let (outputs, commands) = session.run_recorded(&inputs.each_ref().map(Input::from)).unwrap();
+        assert_eq!(grids(&commands), [grid]);
+        for ((heads, x), got) in [(3, &q), (1, &k)].into_iter().zip(tensors(&outputs)) {
+            let wanted = reference::apply_rotary_emb::reference(heads, 2, x, [&cosines, &sines]);
+            compare::assert_close(format!("{heads} heads"), &got.to_f32().unwrap(), &wanted, compare::EXACT);
+        }
     }
 }

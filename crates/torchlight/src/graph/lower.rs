@@ -12,11 +12,12 @@ use crate::tensor::DType;
 type LowerOperator = for<'c> fn(&mut DelegateLowering<'_, '_, '_>, Args<'c>) -> Result<Option<Operator>>;
 
 /// Every operator of a delegate that Torchlight runs, by its name in the file.
-const OPERATORS: [(&str, LowerOperator); 10] = [
+const OPERATORS: [(&str, LowerOperator); 11] = [
     ("add", add_symint),
     ("aten.add.Tensor", add),
     ("aten.mul.Tensor", mul),
     ("aten.sigmoid.default", transformer::sigmoid),
+    ("et_vk.apply_rotary_emb.default", transformer::apply_rotary_emb),
     ("et_vk.prepack.default", prepack),
     ("et_vk.rms_norm.default", transformer::rms_norm),
     ("et_vk.select_as_symint.default", select_as_symint),
@@ -205,6 +206,14 @@ impl Args<'_> {
             VkValue::Int(number) => Ok(IntArg::Known(number)),
             VkValue::SymInt(_) => Ok(IntArg::Live(lowering.sym_int(value)?)),
             ref other => Err(self.malformed(format!("wants an integer as value {}, got {other:?}", value.0))),
+        }
+    }
+
+    /// The values of a list.
+    fn list<'l>(&self, lowering: &'l DelegateLowering<'_, '_, '_>, value: VkValueId) -> Result<&'l [VkValueId]> {
+        match &lowering.delegate.values[value.0 as usize] {
+            VkValue::ValueList(values) => Ok(values),
+            other => Err(self.malformed(format!("wants a list of values as value {}, got {other:?}", value.0))),
         }
     }
 

@@ -17,7 +17,7 @@ pub use lower::{SUPPORTED_OPERATORS, unsupported_operators};
 pub use operator::{
     Add, AddSymInt, Attend, CopyTensor, Mul, Operator, SdpaWithKvCache, SelectAsSymInt, SymSize, UpdateCache,
 };
-pub use transformer::{RmsNorm, Sigmoid};
+pub use transformer::{ApplyRotaryEmb, RmsNorm, Sigmoid};
 
 use crate::tensor::{DType, Dims};
 

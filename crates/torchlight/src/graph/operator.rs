@@ -1,6 +1,6 @@
 //! The operators, one variant each with named fields, and what each reads, writes and infers.
 
-use super::{IntArg, Live, RmsNorm, Sigmoid, SymIntId, TensorId};
+use super::{ApplyRotaryEmb, IntArg, Live, RmsNorm, Sigmoid, SymIntId, TensorId};
 use crate::error::{Error, Result};
 use crate::tensor::Dims;
 
@@ -142,6 +142,7 @@ pub enum Operator {
     AddSymInt(AddSymInt),
     RmsNorm(RmsNorm),
     Sigmoid(Sigmoid),
+    ApplyRotaryEmb(ApplyRotaryEmb),
 }
 
 impl Operator {
@@ -159,6 +160,7 @@ impl Operator {
             Self::AddSymInt(_) => "add_symint",
             Self::RmsNorm(_) => RmsNorm::NAME,
             Self::Sigmoid(_) => Sigmoid::NAME,
+            Self::ApplyRotaryEmb(_) => ApplyRotaryEmb::NAME,
         }
     }
 
@@ -174,6 +176,7 @@ impl Operator {
             Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
             Self::RmsNorm(op) => vec![op.x, op.weight],
             Self::Sigmoid(op) => vec![op.x],
+            Self::ApplyRotaryEmb(op) => vec![op.q, op.k, op.cosines, op.sines],
         }
     }
 
@@ -189,6 +192,7 @@ impl Operator {
             Self::SymSize(_) | Self::SelectAsSymInt(_) | Self::AddSymInt(_) => vec![],
             Self::RmsNorm(op) => vec![op.out],
             Self::Sigmoid(op) => vec![op.out],
+            Self::ApplyRotaryEmb(op) => vec![op.q_out, op.k_out],
         }
     }
 
@@ -230,6 +234,7 @@ impl Operator {
             }
             Self::RmsNorm(op) => op.infer(node, live),
             Self::Sigmoid(op) => op.infer(node, live),
+            Self::ApplyRotaryEmb(op) => op.infer(node, live),
         }
     }
 }

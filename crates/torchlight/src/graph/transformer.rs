@@ -25,6 +25,25 @@ pub struct Sigmoid {
     pub out: TensorId,
 }
 
+/// `apply_rotary_emb`: turns each pair of neighbours `(2i, 2i + 1)` of every head by its token's `i`-th angle.
+///
+/// Shapes: q and its result `[1, s, h, d]`, k and its result `[1, s, hk, d]`, cosines and sines `[s, d / 2]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApplyRotaryEmb {
+    /// Queries.
+    pub q: TensorId,
+    /// Keys.
+    pub k: TensorId,
+    /// The angles' cosines.
+    pub cosines: TensorId,
+    /// The angles' sines.
+    pub sines: TensorId,
+    /// Queries, turned.
+    pub q_out: TensorId,
+    /// Keys, turned.
+    pub k_out: TensorId,
+}
+
 impl RmsNorm {
     pub(super) const NAME: &'static str = "rms_norm";
 
@@ -48,7 +67,40 @@ impl Sigmoid {
     }
 }
 
+impl ApplyRotaryEmb {
+    pub(super) const NAME: &'static str = "apply_rotary_emb";
+
+    pub(super) fn infer(&self, node: u32, live: &mut Live) -> Result<()> {
+        let [q, k, cosines, sines] = [self.q, self.k, self.cosines, self.sines].map(|tensor| live.dims(tensor));
+        let refuse = |detail: String| Err(Error::Shape { operator: Self::NAME, node, detail });
+        let ([1, tokens, _, head_dim], [1, k_tokens, _, k_head_dim]) = (q.as_slice(), k.as_slice()) else {
+            return refuse(format!("wants q and k of rank 4 and batch 1, got {q} and {k}"));
+        };
+        if (tokens, head_dim) != (k_tokens, k_head_dim) || !head_dim.is_multiple_of(2) {
+            return refuse(format!("q {q} and k {k} must have the same tokens and the same even head_dim"));
+        }
+        let angles = [*tokens, head_dim / 2];
+        if cosines.as_slice() != angles || sines.as_slice() != angles {
+            return refuse(format!("wants cosines and sines of shape {angles:?}, got {cosines} and {sines}"));
+        }
+        live.set_dims(self.q_out, q);
+        live.set_dims(self.k_out, k);
+        Ok(())
+    }
+}
+
 impl GraphBuilder<'_> {
+    /// Queries and keys with their positions' rotations: `angles` are cosines and sines.
+    ///
+    /// # Errors
+    /// As [`Self::input`], for the results, which have the shapes of q and k.
+    pub fn apply_rotary_emb(&mut self, [q, k]: [TensorId; 2], angles: [TensorId; 2]) -> Result<[TensorId; 2]> {
+        let [q_out, k_out] = [self.computed_like(q)?, self.computed_like(k)?];
+        let [cosines, sines] = angles;
+        self.push(Operator::ApplyRotaryEmb(ApplyRotaryEmb { q, k, cosines, sines, q_out, k_out }));
+        Ok([q_out, k_out])
+    }
+
     /// `1 / (1 + exp(-x))` of each element.
     ///
     /// # Errors

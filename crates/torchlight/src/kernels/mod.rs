@@ -4,6 +4,7 @@
 //! `// variant {` and `// }`, and is replaced by the text that a typed variant gives. A test parses every variant and
 //! holds bindings, params and workgroup size against what this module says.
 
+pub mod apply_rotary_emb;
 pub mod binary;
 pub mod calibrate_copy;
 pub mod calibrate_fma;
@@ -223,7 +224,7 @@ pub fn all_variants() -> Vec<Variant> {
         .chain(sdpa_streaming::representatives())
         .chain(sdpa_matrix::representatives())
         .chain(rms_norm::Cut::ALL.map(rms_norm::variant))
-        .chain([unary::variant(unary::Function::Sigmoid)])
+        .chain([unary::variant(unary::Function::Sigmoid), apply_rotary_emb::variant()])
         .collect()
 }
 

@@ -2,8 +2,8 @@
 
 use super::builder::{Builder, Draft, Operand};
 use super::launch::Launch;
-use crate::graph::{RmsNorm, Sigmoid, TensorId};
-use crate::kernels::{Variant, rms_norm, unary};
+use crate::graph::{ApplyRotaryEmb, RmsNorm, Sigmoid, TensorId};
+use crate::kernels::{Variant, apply_rotary_emb, rms_norm, unary};
 
 impl Builder<'_, '_> {
     pub(super) fn rms_norm(&self, op: &RmsNorm) -> Draft {
@@ -16,6 +16,11 @@ impl Builder<'_, '_> {
     pub(super) fn sigmoid(&self, op: &Sigmoid) -> Draft {
         let function = unary::Function::Sigmoid;
         draft(unary::variant(function), &[op.x, op.out], Launch::Unary { x: op.x, function })
+    }
+
+    pub(super) fn apply_rotary_emb(&self, op: &ApplyRotaryEmb) -> Draft {
+        let tensors = [op.q, op.k, op.cosines, op.sines, op.q_out, op.k_out];
+        draft(apply_rotary_emb::variant(), &tensors, Launch::ApplyRotaryEmb { q: op.q, k: op.k })
     }
 }
 

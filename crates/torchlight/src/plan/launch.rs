@@ -5,8 +5,8 @@ use bytemuck::Pod;
 use super::Stage;
 use crate::graph::{IntArg, Live, TensorId};
 use crate::kernels::{
-    AttentionProblem, KvType, Work, binary, calibrate_copy, calibrate_fma, calibrate_matrix, rms_norm, unary,
-    update_cache,
+    AttentionProblem, KvType, Work, apply_rotary_emb, binary, calibrate_copy, calibrate_fma, calibrate_matrix,
+    rms_norm, unary, update_cache,
 };
 use crate::tensor::Dims;
 
@@ -99,6 +99,13 @@ pub enum Launch {
         /// Which function.
         function: unary::Function,
     },
+    /// Queries and keys turned by their positions.
+    ApplyRotaryEmb {
+        /// Queries.
+        q: TensorId,
+        /// Keys.
+        k: TensorId,
+    },
 }
 
 impl Launch {
@@ -127,6 +134,11 @@ impl Launch {
             Self::Unary { x, .. } => {
                 write(slot, &unary::params(live.dims(*x)));
                 unary::workgroups(live.dims(*x))
+            }
+            Self::ApplyRotaryEmb { q, k } => {
+                let heads = rotary_heads(live, *q, *k);
+                write(slot, &apply_rotary_emb::params(heads));
+                apply_rotary_emb::workgroups(heads)
             }
         }
     }
@@ -209,6 +221,15 @@ impl Launch {
                 Described::plain(live.dims(*x), rms_norm::work(norm_rows(live, *x, *weight)))
             }
             Self::Unary { x, function } => Described::plain(live.dims(*x), unary::work(live.dims(*x), *function)),
+            Self::ApplyRotaryEmb { q, k } => {
+                let heads = rotary_heads(live, *q, *k);
+                let apply_rotary_emb::Heads { tokens, q_heads, k_heads, head_dim } = heads;
+                Described {
+                    shape: format!("s{tokens} h{q_heads} hk{k_heads} d{head_dim}"),
+                    context_len: None,
+                    work: apply_rotary_emb::work(heads),
+                }
+            }
         }
     }
 }
@@ -233,6 +254,13 @@ impl Attention {
 fn norm_rows(live: &Live, x: TensorId, weight: TensorId) -> rms_norm::Rows {
     let width = live.dims(weight).elements().max(1);
     rms_norm::Rows { rows: (live.dims(x).elements() / width) as u32, width: width as u32 }
+}
+
+/// The heads of queries and keys, `[1, s, h, d]` and `[1, s, hk, d]`.
+fn rotary_heads(live: &Live, q: TensorId, k: TensorId) -> apply_rotary_emb::Heads {
+    let (q, k) = (live.dims(q), live.dims(k));
+    let size = |dims: Dims, dim: usize| dims.as_slice().get(dim).copied().unwrap_or(1);
+    apply_rotary_emb::Heads { tokens: size(q, 1), q_heads: size(q, 2), k_heads: size(k, 2), head_dim: size(q, 3) }
 }
 
 /// The rows of a `[1, s, hk, d]` value.

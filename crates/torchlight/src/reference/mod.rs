@@ -4,6 +4,7 @@
 //! [`crate::kernels`]: q and out `[s, h, d]`, caches `[rows, hk, d]`, scores and weights `[h, s, t]` with
 //! `t < context_len`; elements that no row may see are NaN, so that a read of one shows.
 
+pub mod apply_rotary_emb;
 pub mod binary;
 pub mod calibrate_copy;
 pub mod calibrate_fma;

@@ -2,7 +2,7 @@
 
 use super::{Args, DelegateLowering};
 use crate::error::Result;
-use crate::graph::{Operator, RmsNorm, Sigmoid};
+use crate::graph::{ApplyRotaryEmb, Operator, RmsNorm, Sigmoid};
 
 pub(super) fn rms_norm(lowering: &mut DelegateLowering<'_, '_, '_>, args: Args<'_>) -> Result<Option<Operator>> {
     let [x, weight, eps, out] = args.exactly()?;
@@ -17,4 +17,22 @@ pub(super) fn rms_norm(lowering: &mut DelegateLowering<'_, '_, '_>, args: Args<'
 pub(super) fn sigmoid(lowering: &mut DelegateLowering<'_, '_, '_>, args: Args<'_>) -> Result<Option<Operator>> {
     let [x, out] = args.exactly()?;
     Ok(Some(Operator::Sigmoid(Sigmoid { x: lowering.tensor(x)?, out: lowering.tensor(out)? })))
+}
+
+pub(super) fn apply_rotary_emb(
+    lowering: &mut DelegateLowering<'_, '_, '_>,
+    args: Args<'_>,
+) -> Result<Option<Operator>> {
+    let [q, k, cosines, sines, outs] = args.exactly()?;
+    let &[q_out, k_out] = args.list(lowering, outs)? else {
+        return Err(args.malformed("wants two results".into()));
+    };
+    Ok(Some(Operator::ApplyRotaryEmb(ApplyRotaryEmb {
+        q: lowering.tensor(q)?,
+        k: lowering.tensor(k)?,
+        cosines: lowering.tensor(cosines)?,
+        sines: lowering.tensor(sines)?,
+        q_out: lowering.tensor(q_out)?,
+        k_out: lowering.tensor(k_out)?,
+    })))
 }
