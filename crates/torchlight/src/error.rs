@@ -74,6 +74,19 @@ pub enum Error {
         input_pos: i64,
     },
 
+    /// An id that names no row of its table. Nothing was written.
+    #[error("{operator} (node {node}): id {id} is outside the table's {rows} rows")]
+    IdOutside {
+        /// The operator's name.
+        operator: &'static str,
+        /// The operator's node id in the delegate's graph.
+        node: u32,
+        /// The id given.
+        id: i32,
+        /// Rows the table has.
+        rows: u32,
+    },
+
     /// The device cannot hold or launch what the plan needs.
     #[error("{what} needs {needed} {unit}, and the device allows {limit}{hint}")]
     Limits {

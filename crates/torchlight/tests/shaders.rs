@@ -33,6 +33,7 @@ fn fields(stem: &str) -> Vec<Field> {
         "calibrate_copy" => fields!(calibrate_copy { lanes }),
         "calibrate_fma" => fields!(calibrate_fma { iterations, invocations }),
         "calibrate_matrix" => fields!(calibrate_matrix { iterations, workgroups }),
+        "embedding" => fields!(embedding { lanes, row_lanes, rows }),
         "rms_norm" => fields!(rms_norm { rows, row_lanes, width, eps }),
         "sdpa_compute_attn_weights" => {
             fields!(sdpa_compute_attn_weights { q_heads, kv_heads, head_lanes, new_tokens, context_len, scale })

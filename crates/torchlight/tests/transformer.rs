@@ -3,7 +3,7 @@
 mod harness;
 
 use harness::compare::{self, F32};
-use harness::{bytes, f32_tensor, modest_gpu, random, rng, run_f32, tensors};
+use harness::{bytes, f32_tensor, i64_tensor, modest_gpu, random, rng, run_f32, tensors};
 use torchlight::gpu::Command;
 use torchlight::kernels::unary::Function;
 use torchlight::{DType, Graph, GraphBuilder, HostTensor, Input, Session, SessionOptions, reference};
@@ -212,5 +212,87 @@ fn rotary_embeddings_over_a_folded_grid() {
             let wanted = reference::apply_rotary_emb::reference(heads, 2, x, [&cosines, &sines]);
             compare::assert_close(format!("{heads} heads"), &got.to_f32().unwrap(), &wanted, compare::EXACT);
         }
+    }
+}
+
+/// A graph that looks ids of a shape up in a table.
+fn lookup(ids: &[u32], table: &[f32], width: u32) -> Session {
+    let content = bytes(table);
+    let mut graph = GraphBuilder::new("embedding");
+    let ids = graph.input(DType::I64, ids).unwrap();
+    let table = graph.constant(DType::F32, &[table.len() as u32 / width, width], &content).unwrap();
+    let out = graph.embedding(table, ids).unwrap();
+    graph.output(out);
+    session(&graph.finish().unwrap())
+}
+
+#[test]
+fn embeddings_are_rows_of_the_table() {
+    for (rows, width) in [(1, 1), (3, 3), (5, 4), (7, 64), (2, 130), (33, 6)] {
+        let rng = &mut rng(&format!("table of {rows} by {width}"));
+        let table = random(rng, (rows * width) as usize);
+        let mut session = lookup(&[1, 9], &table, width);
+        for count in [9, 1, 4] {
+            let ids: Vec<i32> = (0..count).map(|_| rng.i32(0..rows as i32)).collect();
+            let given: Vec<i64> = ids.iter().copied().map(i64::from).collect();
+            let outputs = session.run(&[Input::from(&i64_tensor(&[1, count], &given))]).unwrap();
+            let got = outputs[0].tensor().unwrap();
+            assert_eq!(got.dims().as_slice(), [1, count, width]);
+            let wanted = reference::embedding::reference(width, &table, &ids);
+            compare::assert_close(format!("{ids:?}"), &got.to_f32().unwrap(), &wanted, compare::EXACT);
+        }
+    }
+}
+
+#[test]
+fn ids_outside_the_table_are_refused_on_the_host() {
+    let table: Vec<f32> = (0..12).map(|i| i as f32).collect();
+    let mut session = lookup(&[3], &table, 4);
+    for (id, text) in [(3, "3"), (-1, "-1"), (i64::from(i32::MAX), "2147483647")] {
+        let error = session.run(&[Input::from(&i64_tensor(&[2], &[1, id]))]).unwrap_err();
+        let wanted = format!("embedding (node 0): id {text} is outside the table's 3 rows");
+        assert_eq!(error.to_string(), wanted);
+    }
+    assert_eq!(run_f32(&mut session, &[&i64_tensor(&[1], &[2])]).unwrap(), [8.0, 9.0, 10.0, 11.0]);
+}
+
+#[test]
+fn ids_that_the_host_does_not_see_stay_inside_the_table() {
+    let table: Vec<f32> = (0..6).map(|i| i as f32).collect();
+    let content = bytes(&table);
+    let ids = [-7, 2, 3, i32::MAX, i32::MIN, 0];
+    let ids_content: Vec<u8> = ids.iter().flat_map(|id: &i32| id.to_le_bytes()).collect();
+    let mut graph = GraphBuilder::new("embedding");
+    let given = graph.constant(DType::I32, &[6], &ids_content).unwrap();
+    let rows = graph.constant(DType::F32, &[3, 2], &content).unwrap();
+    let out = graph.embedding(rows, given).unwrap();
+    graph.output(out);
+    let got = run_f32(&mut session(&graph.finish().unwrap()), &[]).unwrap();
+    compare::assert_close("clamped", &got, &reference::embedding::reference(2, &table, &ids), compare::EXACT);
+    assert_eq!(got, [0.0, 1.0, 4.0, 5.0, 4.0, 5.0, 4.0, 5.0, 0.0, 1.0, 0.0, 1.0]);
+}
+
+#[test]
+fn embeddings_want_integers() {
+    let content = bytes(&[0.0; 4]);
+    let mut graph = GraphBuilder::new("embedding");
+    let ids = graph.input(DType::F32, &[2]).unwrap();
+    let table = graph.constant(DType::F32, &[2, 2], &content).unwrap();
+    graph.embedding(table, ids).unwrap();
+    assert_eq!(graph.finish().unwrap_err().to_string(), "embedding (node 0): wants i32 tensors, got f32");
+}
+
+#[test]
+fn embeddings_over_a_folded_grid() {
+    for (workgroups, grid) in GRIDS {
+        let table: Vec<f32> = (0..10).map(|i| i as f32).collect();
+        let count = workgroups * 32;
+        let mut session = lookup(&[count], &table, 2);
+        let ids: Vec<i64> = (0..count).map(|i| i64::from(i % 5)).collect();
+        let (outputs, commands) = session.run_recorded(&[Input::from(&i64_tensor(&[count], &ids))]).unwrap();
+        assert_eq!(grids(&commands), [grid]);
+        let got = outputs[0].tensor().unwrap().to_f32().unwrap();
+        let wrong = (0..got.len()).find(|&i| got[i] != (i / 2 % 5 * 2 + i % 2) as f32);
+        assert_eq!(wrong, None);
     }
 }

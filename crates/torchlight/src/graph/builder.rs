@@ -186,6 +186,16 @@ impl<'a> GraphBuilder<'a> {
         self.computed(DType::F32, bound.as_slice())
     }
 
+    /// The upper bound of a tensor's shape.
+    pub(super) fn bound(&self, tensor: TensorId) -> Dims {
+        self.graph.tensor(tensor).bound
+    }
+
+    /// The input whose elements a tensor has, where it is known to be one.
+    pub(super) fn input_of(&self, tensor: TensorId) -> Option<usize> {
+        self.graph.input_of(tensor)
+    }
+
     pub(super) fn push(&mut self, operator: Operator) {
         let id = self.graph.nodes.len() as u32;
         self.graph.nodes.push(Node { id, instruction: 0, operator });
@@ -265,8 +275,10 @@ impl<'a> Graph<'a> {
         let (reads, writes) = (node.operator.reads(), node.operator.writes());
         for &id in reads.iter().chain(&writes) {
             let dtype = self.tensor(id).dtype;
-            if dtype != DType::F32 && !matches!(node.operator, Operator::CopyTensor(_)) {
-                return refuse(format!("wants f32 tensors, got {dtype}"));
+            if let Some(wanted) = node.operator.wanted_dtype(id)
+                && dtype != wanted
+            {
+                return refuse(format!("wants {wanted} tensors, got {dtype}"));
             }
         }
         let caches = match &node.operator {

@@ -12,9 +12,10 @@ use crate::tensor::DType;
 type LowerOperator = for<'c> fn(&mut DelegateLowering<'_, '_, '_>, Args<'c>) -> Result<Option<Operator>>;
 
 /// Every operator of a delegate that Torchlight runs, by its name in the file.
-const OPERATORS: [(&str, LowerOperator); 11] = [
+const OPERATORS: [(&str, LowerOperator); 12] = [
     ("add", add_symint),
     ("aten.add.Tensor", add),
+    ("aten.embedding.default", transformer::embedding),
     ("aten.mul.Tensor", mul),
     ("aten.sigmoid.default", transformer::sigmoid),
     ("et_vk.apply_rotary_emb.default", transformer::apply_rotary_emb),

@@ -17,7 +17,7 @@ pub use lower::{SUPPORTED_OPERATORS, unsupported_operators};
 pub use operator::{
     Add, AddSymInt, Attend, CopyTensor, Mul, Operator, SdpaWithKvCache, SelectAsSymInt, SymSize, UpdateCache,
 };
-pub use transformer::{ApplyRotaryEmb, RmsNorm, Sigmoid};
+pub use transformer::{ApplyRotaryEmb, Embedding, RmsNorm, Sigmoid};
 
 use crate::tensor::{DType, Dims};
 
@@ -184,6 +184,14 @@ impl<'a> Graph<'a> {
             nodes: self.nodes.clone(),
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),
+        }
+    }
+
+    /// The input whose elements a tensor has, where it is known to be one.
+    fn input_of(&self, tensor: TensorId) -> Option<usize> {
+        match self.tensor(tensor).origin {
+            Origin::Input(input) => Some(input),
+            Origin::Constant(_) | Origin::State(_) | Origin::Computed => None,
         }
     }
 

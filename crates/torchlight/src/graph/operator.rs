@@ -1,8 +1,8 @@
 //! The operators, one variant each with named fields, and what each reads, writes and infers.
 
-use super::{ApplyRotaryEmb, IntArg, Live, RmsNorm, Sigmoid, SymIntId, TensorId};
+use super::{ApplyRotaryEmb, Embedding, IntArg, Live, RmsNorm, Sigmoid, SymIntId, TensorId};
 use crate::error::{Error, Result};
-use crate::tensor::Dims;
+use crate::tensor::{DType, Dims};
 
 /// `sdpa_with_kv_cache`: writes K and V into their caches at `input_pos`, then attends causally over the caches.
 ///
@@ -143,6 +143,7 @@ pub enum Operator {
     RmsNorm(RmsNorm),
     Sigmoid(Sigmoid),
     ApplyRotaryEmb(ApplyRotaryEmb),
+    Embedding(Embedding),
 }
 
 impl Operator {
@@ -161,6 +162,7 @@ impl Operator {
             Self::RmsNorm(_) => RmsNorm::NAME,
             Self::Sigmoid(_) => Sigmoid::NAME,
             Self::ApplyRotaryEmb(_) => ApplyRotaryEmb::NAME,
+            Self::Embedding(_) => Embedding::NAME,
         }
     }
 
@@ -177,6 +179,7 @@ impl Operator {
             Self::RmsNorm(op) => vec![op.x, op.weight],
             Self::Sigmoid(op) => vec![op.x],
             Self::ApplyRotaryEmb(op) => vec![op.q, op.k, op.cosines, op.sines],
+            Self::Embedding(op) => vec![op.table, op.ids],
         }
     }
 
@@ -193,6 +196,16 @@ impl Operator {
             Self::RmsNorm(op) => vec![op.out],
             Self::Sigmoid(op) => vec![op.out],
             Self::ApplyRotaryEmb(op) => vec![op.q_out, op.k_out],
+            Self::Embedding(op) => vec![op.out],
+        }
+    }
+
+    /// The type that a tensor must have here, or `None` where any will do.
+    pub(super) fn wanted_dtype(&self, tensor: TensorId) -> Option<DType> {
+        match self {
+            Self::CopyTensor(_) => None,
+            Self::Embedding(op) if op.ids == tensor => Some(DType::I32),
+            _ => Some(DType::F32),
         }
     }
 
@@ -235,6 +248,7 @@ impl Operator {
             Self::RmsNorm(op) => op.infer(node, live),
             Self::Sigmoid(op) => op.infer(node, live),
             Self::ApplyRotaryEmb(op) => op.infer(node, live),
+            Self::Embedding(op) => op.infer(node, live, op.ids_input.and_then(integers)),
         }
     }
 }

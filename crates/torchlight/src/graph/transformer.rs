@@ -2,6 +2,7 @@
 
 use super::{GraphBuilder, Live, Operator, TensorId};
 use crate::error::{Error, Result};
+use crate::tensor::{DType, Dims, MAX_RANK};
 
 /// `rms_norm`: `out = x / sqrt(mean(x^2) + eps) * weight`, with the mean over the last dimension.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +43,22 @@ pub struct ApplyRotaryEmb {
     pub q_out: TensorId,
     /// Keys, turned.
     pub k_out: TensorId,
+}
+
+/// `embedding`: row `ids[i]` of a table becomes row `i` of the result.
+///
+/// Shapes: table `[rows, width]`, ids any, the result that of the ids with `width` behind it. An id outside the table is
+/// refused where the ids come from the host; otherwise it takes the nearest row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Embedding {
+    /// Rows.
+    pub table: TensorId,
+    /// Which rows, as 32-bit integers.
+    pub ids: TensorId,
+    /// The program's input that holds the ids, where one does: the host looks at them.
+    pub ids_input: Option<usize>,
+    /// The rows that were asked for.
+    pub out: TensorId,
 }
 
 impl RmsNorm {
@@ -89,7 +106,56 @@ impl ApplyRotaryEmb {
     }
 }
 
+impl Embedding {
+    pub(super) const NAME: &'static str = "embedding";
+
+    pub(super) fn infer(&self, node: u32, live: &mut Live, ids_given: Option<&[i32]>) -> Result<()> {
+        let [table, ids] = [self.table, self.ids].map(|tensor| live.dims(tensor));
+        let refuse = |detail: String| Err(Error::Shape { operator: Self::NAME, node, detail });
+        let &[rows, width] = table.as_slice() else {
+            return refuse(format!("wants a table of rank 2, got {table}"));
+        };
+        check_ids(Self::NAME, node, ids_given, rows)?;
+        let Some(out) = with_last(ids, width) else {
+            return refuse(format!("ids of shape {ids} have too many dimensions"));
+        };
+        live.set_dims(self.out, out);
+        Ok(())
+    }
+}
+
+/// Refuses ids that name no row of a table.
+pub(super) fn check_ids(operator: &'static str, node: u32, ids: Option<&[i32]>, rows: u32) -> Result<()> {
+    let is_outside = |id: &i32| u32::try_from(*id).map_or(true, |id| id >= rows);
+    match ids.and_then(|ids| ids.iter().copied().find(is_outside)) {
+        Some(id) => Err(Error::IdOutside { operator, node, id, rows }),
+        None => Ok(()),
+    }
+}
+
+/// A shape with one more size behind the others, where there is room for it.
+pub(super) fn with_last(dims: Dims, size: u32) -> Option<Dims> {
+    let mut sizes = [0; MAX_RANK];
+    let rank = dims.as_slice().len();
+    sizes.get_mut(..rank)?.copy_from_slice(dims.as_slice());
+    *sizes.get_mut(rank)? = size;
+    Dims::new(&sizes[..=rank])
+}
+
 impl GraphBuilder<'_> {
+    /// The rows of a table that 32-bit ids name.
+    ///
+    /// # Errors
+    /// As [`Self::input`], for the result: the shape of the ids with the width of a row behind it.
+    pub fn embedding(&mut self, table: TensorId, ids: TensorId) -> Result<TensorId> {
+        let mut bound = self.bound(ids).as_slice().to_vec();
+        bound.extend(self.bound(table).as_slice().last());
+        let out = self.computed(DType::F32, &bound)?;
+        let ids_input = self.input_of(ids);
+        self.push(Operator::Embedding(Embedding { table, ids, ids_input, out }));
+        Ok(out)
+    }
+
     /// Queries and keys with their positions' rotations: `angles` are cosines and sines.
     ///
     /// # Errors

@@ -9,7 +9,9 @@ pub mod binary;
 pub mod calibrate_copy;
 pub mod calibrate_fma;
 pub mod calibrate_matrix;
+pub mod embedding;
 mod grid;
+mod lane;
 pub mod rms_norm;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
@@ -25,6 +27,7 @@ pub mod update_cache;
 use std::borrow::Cow;
 
 pub use grid::Grid;
+pub use lane::Lane;
 
 /// How a kernel uses a storage buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -224,6 +227,7 @@ pub fn all_variants() -> Vec<Variant> {
         .chain(sdpa_streaming::representatives())
         .chain(sdpa_matrix::representatives())
         .chain(rms_norm::Cut::ALL.map(rms_norm::variant))
+        .chain(Lane::ALL.map(embedding::variant))
         .chain([unary::variant(unary::Function::Sigmoid), apply_rotary_emb::variant()])
         .collect()
 }

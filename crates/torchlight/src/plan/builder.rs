@@ -116,6 +116,7 @@ impl Builder<'_, '_> {
             Operator::RmsNorm(op) => vec![self.rms_norm(op)],
             Operator::Sigmoid(op) => vec![self.sigmoid(op)],
             Operator::ApplyRotaryEmb(op) => vec![self.apply_rotary_emb(op)],
+            Operator::Embedding(op) => vec![self.embedding(op)],
             // Evaluated by the host before a run is encoded.
             Operator::SymSize(_) | Operator::SelectAsSymInt(_) | Operator::AddSymInt(_) => vec![],
         };

@@ -2,8 +2,8 @@
 
 use super::builder::{Builder, Draft, Operand};
 use super::launch::Launch;
-use crate::graph::{ApplyRotaryEmb, RmsNorm, Sigmoid, TensorId};
-use crate::kernels::{Variant, apply_rotary_emb, rms_norm, unary};
+use crate::graph::{ApplyRotaryEmb, Embedding, RmsNorm, Sigmoid, TensorId};
+use crate::kernels::{Lane, Variant, apply_rotary_emb, embedding, rms_norm, unary};
 
 impl Builder<'_, '_> {
     pub(super) fn rms_norm(&self, op: &RmsNorm) -> Draft {
@@ -21,6 +21,13 @@ impl Builder<'_, '_> {
     pub(super) fn apply_rotary_emb(&self, op: &ApplyRotaryEmb) -> Draft {
         let tensors = [op.q, op.k, op.cosines, op.sines, op.q_out, op.k_out];
         draft(apply_rotary_emb::variant(), &tensors, Launch::ApplyRotaryEmb { q: op.q, k: op.k })
+    }
+
+    pub(super) fn embedding(&self, op: &Embedding) -> Draft {
+        let width = self.graph.tensor(op.table).bound.as_slice().last().copied().unwrap_or(1);
+        let lane = if self.is_static(op.table) { Lane::dividing(width) } else { Lane::One };
+        let launch = Launch::Embedding { table: op.table, ids: op.ids, lane };
+        draft(embedding::variant(lane), &[op.table, op.ids, op.out], launch)
     }
 }
 

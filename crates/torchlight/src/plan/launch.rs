@@ -5,8 +5,8 @@ use bytemuck::Pod;
 use super::Stage;
 use crate::graph::{IntArg, Live, TensorId};
 use crate::kernels::{
-    AttentionProblem, KvType, Work, apply_rotary_emb, binary, calibrate_copy, calibrate_fma, calibrate_matrix,
-    rms_norm, unary, update_cache,
+    AttentionProblem, KvType, Lane, Work, apply_rotary_emb, binary, calibrate_copy, calibrate_fma, calibrate_matrix,
+    embedding, rms_norm, unary, update_cache,
 };
 use crate::tensor::Dims;
 
@@ -106,6 +106,15 @@ pub enum Launch {
         /// Keys.
         k: TensorId,
     },
+    /// Rows of a table.
+    Embedding {
+        /// The table.
+        table: TensorId,
+        /// Which rows.
+        ids: TensorId,
+        /// The variant's lanes.
+        lane: Lane,
+    },
 }
 
 impl Launch {
@@ -139,6 +148,11 @@ impl Launch {
                 let heads = rotary_heads(live, *q, *k);
                 write(slot, &apply_rotary_emb::params(heads));
                 apply_rotary_emb::workgroups(heads)
+            }
+            Self::Embedding { table, ids, lane } => {
+                let lookup = lookup(live, *table, *ids);
+                write(slot, &embedding::params(lookup, *lane));
+                embedding::workgroups(lookup, *lane)
             }
         }
     }
@@ -230,6 +244,15 @@ impl Launch {
                     work: apply_rotary_emb::work(heads),
                 }
             }
+            Self::Embedding { table, ids, .. } => {
+                let lookup = lookup(live, *table, *ids);
+                let embedding::Lookup { ids, rows, width } = lookup;
+                Described {
+                    shape: format!("{ids} of [{rows}, {width}]"),
+                    context_len: None,
+                    work: embedding::work(lookup),
+                }
+            }
         }
     }
 }
@@ -261,6 +284,13 @@ fn rotary_heads(live: &Live, q: TensorId, k: TensorId) -> apply_rotary_emb::Head
     let (q, k) = (live.dims(q), live.dims(k));
     let size = |dims: Dims, dim: usize| dims.as_slice().get(dim).copied().unwrap_or(1);
     apply_rotary_emb::Heads { tokens: size(q, 1), q_heads: size(q, 2), k_heads: size(k, 2), head_dim: size(q, 3) }
+}
+
+/// Ids of any shape, to be looked up in a table `[rows, width]`.
+fn lookup(live: &Live, table: TensorId, ids: TensorId) -> embedding::Lookup {
+    let table = live.dims(table);
+    let size = |dim: usize| table.as_slice().get(dim).copied().unwrap_or(1);
+    embedding::Lookup { ids: live.dims(ids).elements() as u32, rows: size(0), width: size(1) }
 }
 
 /// The rows of a `[1, s, hk, d]` value.

@@ -9,6 +9,7 @@ pub mod binary;
 pub mod calibrate_copy;
 pub mod calibrate_fma;
 pub mod calibrate_matrix;
+pub mod embedding;
 pub mod rms_norm;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;

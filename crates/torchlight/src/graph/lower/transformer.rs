@@ -2,7 +2,7 @@
 
 use super::{Args, DelegateLowering};
 use crate::error::Result;
-use crate::graph::{ApplyRotaryEmb, Operator, RmsNorm, Sigmoid};
+use crate::graph::{ApplyRotaryEmb, Embedding, Operator, RmsNorm, Sigmoid};
 
 pub(super) fn rms_norm(lowering: &mut DelegateLowering<'_, '_, '_>, args: Args<'_>) -> Result<Option<Operator>> {
     let [x, weight, eps, out] = args.exactly()?;
@@ -34,5 +34,17 @@ pub(super) fn apply_rotary_emb(
         sines: lowering.tensor(sines)?,
         q_out: lowering.tensor(q_out)?,
         k_out: lowering.tensor(k_out)?,
+    })))
+}
+
+pub(super) fn embedding(lowering: &mut DelegateLowering<'_, '_, '_>, args: Args<'_>) -> Result<Option<Operator>> {
+    // The other arguments are about gradients.
+    let [table, ids, _padding_idx, _scale_grad_by_freq, _sparse, out] = args.exactly()?;
+    let ids = lowering.tensor(ids)?;
+    Ok(Some(Operator::Embedding(Embedding {
+        table: lowering.tensor(table)?,
+        ids,
+        ids_input: lowering.graph.input_of(ids),
+        out: lowering.tensor(out)?,
     })))
 }
