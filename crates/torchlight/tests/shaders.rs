@@ -60,6 +60,7 @@ fn fields(stem: &str) -> Vec<Field> {
         "sdpa_streaming" => {
             fields!(sdpa_streaming { q_heads, kv_heads, new_tokens, context_len, scale, row_tiles })
         }
+        "slice_copy" => fields!(slice_copy { lanes, inner_lanes, count, size, first, step }),
         "unary" => fields!(unary { lanes }),
         "update_cache" => fields!(update_cache { lanes, first_lane }),
         other => panic!("the fields of {other} are not listed here"),

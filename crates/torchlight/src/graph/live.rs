@@ -88,6 +88,8 @@ fn for_each_output(operator: &super::Operator, visit: impl Fn(TensorId) -> Resul
         Operator::Sigmoid(op) => visit(op.out),
         Operator::ApplyRotaryEmb(op) => [op.q_out, op.k_out].into_iter().try_for_each(visit),
         Operator::Embedding(op) => visit(op.out),
+        Operator::ViewCopy(op) => visit(op.out),
+        Operator::SliceCopy(op) => visit(op.out),
     }
 }
 

@@ -1,5 +1,6 @@
 //! From a delegate's graph to typed operators: the one place where operator names are strings.
 
+mod layout;
 mod transformer;
 
 use torchlight_pte::{Constant, DelegateGraph, OperatorCall, Program, VkDataType, VkTensor, VkValue, VkValueId};
@@ -12,12 +13,16 @@ use crate::tensor::DType;
 type LowerOperator = for<'c> fn(&mut DelegateLowering<'_, '_, '_>, Args<'c>) -> Result<Option<Operator>>;
 
 /// Every operator of a delegate that Torchlight runs, by its name in the file.
-const OPERATORS: [(&str, LowerOperator); 12] = [
+const OPERATORS: [(&str, LowerOperator); 16] = [
     ("add", add_symint),
     ("aten.add.Tensor", add),
+    ("aten.clone.default", layout::clone),
     ("aten.embedding.default", transformer::embedding),
     ("aten.mul.Tensor", mul),
+    ("aten.select_copy.int", layout::select_copy),
     ("aten.sigmoid.default", transformer::sigmoid),
+    ("aten.slice_copy.Tensor", layout::slice_copy),
+    ("aten.view_copy.default", layout::view_copy),
     ("et_vk.apply_rotary_emb.default", transformer::apply_rotary_emb),
     ("et_vk.prepack.default", prepack),
     ("et_vk.rms_norm.default", transformer::rms_norm),

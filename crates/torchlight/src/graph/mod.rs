@@ -4,6 +4,7 @@
 //! weights: constants are borrowed from the file's bytes.
 
 mod builder;
+mod layout;
 mod live;
 mod lower;
 mod method;
@@ -11,6 +12,7 @@ mod operator;
 mod transformer;
 
 pub use builder::GraphBuilder;
+pub use layout::{Part, SliceCopy, ViewCopy, ViewShape};
 pub use live::Live;
 pub(crate) use live::fits;
 pub use lower::{SUPPORTED_OPERATORS, unsupported_operators};
@@ -184,14 +186,6 @@ impl<'a> Graph<'a> {
             nodes: self.nodes.clone(),
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),
-        }
-    }
-
-    /// The input whose elements a tensor has, where it is known to be one.
-    fn input_of(&self, tensor: TensorId) -> Option<usize> {
-        match self.tensor(tensor).origin {
-            Origin::Input(input) => Some(input),
-            Origin::Constant(_) | Origin::State(_) | Origin::Computed => None,
         }
     }
 

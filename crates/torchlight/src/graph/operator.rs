@@ -1,6 +1,6 @@
 //! The operators, one variant each with named fields, and what each reads, writes and infers.
 
-use super::{ApplyRotaryEmb, Embedding, IntArg, Live, RmsNorm, Sigmoid, SymIntId, TensorId};
+use super::{ApplyRotaryEmb, Embedding, IntArg, Live, RmsNorm, Sigmoid, SliceCopy, SymIntId, TensorId, ViewCopy};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Dims};
 
@@ -144,6 +144,8 @@ pub enum Operator {
     Sigmoid(Sigmoid),
     ApplyRotaryEmb(ApplyRotaryEmb),
     Embedding(Embedding),
+    ViewCopy(ViewCopy),
+    SliceCopy(SliceCopy),
 }
 
 impl Operator {
@@ -163,6 +165,8 @@ impl Operator {
             Self::Sigmoid(_) => Sigmoid::NAME,
             Self::ApplyRotaryEmb(_) => ApplyRotaryEmb::NAME,
             Self::Embedding(_) => Embedding::NAME,
+            Self::ViewCopy(op) => op.name(),
+            Self::SliceCopy(op) => op.name(),
         }
     }
 
@@ -180,6 +184,8 @@ impl Operator {
             Self::Sigmoid(op) => vec![op.x],
             Self::ApplyRotaryEmb(op) => vec![op.q, op.k, op.cosines, op.sines],
             Self::Embedding(op) => vec![op.table, op.ids],
+            Self::ViewCopy(op) => vec![op.x],
+            Self::SliceCopy(op) => vec![op.x],
         }
     }
 
@@ -197,13 +203,15 @@ impl Operator {
             Self::Sigmoid(op) => vec![op.out],
             Self::ApplyRotaryEmb(op) => vec![op.q_out, op.k_out],
             Self::Embedding(op) => vec![op.out],
+            Self::ViewCopy(op) => vec![op.out],
+            Self::SliceCopy(op) => vec![op.out],
         }
     }
 
     /// The type that a tensor must have here, or `None` where any will do.
     pub(super) fn wanted_dtype(&self, tensor: TensorId) -> Option<DType> {
         match self {
-            Self::CopyTensor(_) => None,
+            Self::CopyTensor(_) | Self::ViewCopy(_) | Self::SliceCopy(_) => None,
             Self::Embedding(op) if op.ids == tensor => Some(DType::I32),
             _ => Some(DType::F32),
         }
@@ -249,6 +257,8 @@ impl Operator {
             Self::Sigmoid(op) => op.infer(node, live),
             Self::ApplyRotaryEmb(op) => op.infer(node, live),
             Self::Embedding(op) => op.infer(node, live, op.ids_input.and_then(integers)),
+            Self::ViewCopy(op) => op.infer(node, live),
+            Self::SliceCopy(op) => op.infer(node, live),
         }
     }
 }

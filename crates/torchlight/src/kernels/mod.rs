@@ -20,6 +20,7 @@ pub mod sdpa_merge;
 pub mod sdpa_softmax;
 pub mod sdpa_split;
 pub mod sdpa_streaming;
+pub mod slice_copy;
 pub mod unary;
 mod unroll;
 pub mod update_cache;
@@ -228,6 +229,7 @@ pub fn all_variants() -> Vec<Variant> {
         .chain(sdpa_matrix::representatives())
         .chain(rms_norm::Cut::ALL.map(rms_norm::variant))
         .chain(Lane::ALL.map(embedding::variant))
+        .chain(Lane::ALL.map(slice_copy::variant))
         .chain([unary::variant(unary::Function::Sigmoid), apply_rotary_emb::variant()])
         .collect()
 }

@@ -2,8 +2,8 @@
 
 use super::builder::{Builder, Draft, Operand};
 use super::launch::Launch;
-use crate::graph::{ApplyRotaryEmb, Embedding, RmsNorm, Sigmoid, TensorId};
-use crate::kernels::{Lane, Variant, apply_rotary_emb, embedding, rms_norm, unary};
+use crate::graph::{ApplyRotaryEmb, Embedding, RmsNorm, Sigmoid, SliceCopy, TensorId};
+use crate::kernels::{Lane, Variant, apply_rotary_emb, embedding, rms_norm, slice_copy, unary};
 
 impl Builder<'_, '_> {
     pub(super) fn rms_norm(&self, op: &RmsNorm) -> Draft {
@@ -28,6 +28,15 @@ impl Builder<'_, '_> {
         let lane = if self.is_static(op.table) { Lane::dividing(width) } else { Lane::One };
         let launch = Launch::Embedding { table: op.table, ids: op.ids, lane };
         draft(embedding::variant(lane), &[op.table, op.ids, op.out], launch)
+    }
+
+    pub(super) fn slice_copy(&self, op: &SliceCopy) -> Draft {
+        let behind = self.graph.tensor(op.x).bound.as_slice().iter().skip(op.dim + 1).product();
+        let lane = if self.is_static(op.x) { Lane::dividing(behind) } else { Lane::One };
+        let launch = Launch::SliceCopy { x: op.x, dim: op.dim, part: op.part, lane };
+        let largest = self.graph.tensor(op.out).bound.elements() / u64::from(lane.elements());
+        let max_workgroups = largest.div_ceil(u64::from(slice_copy::WORKGROUP_SIZE));
+        Draft { max_workgroups: Some(max_workgroups), ..draft(slice_copy::variant(lane), &[op.x, op.out], launch) }
     }
 }
 

@@ -3,10 +3,10 @@
 use bytemuck::Pod;
 
 use super::Stage;
-use crate::graph::{IntArg, Live, TensorId};
+use crate::graph::{IntArg, Live, Part, TensorId};
 use crate::kernels::{
     AttentionProblem, KvType, Lane, Work, apply_rotary_emb, binary, calibrate_copy, calibrate_fma, calibrate_matrix,
-    embedding, rms_norm, unary, update_cache,
+    embedding, rms_norm, slice_copy, unary, update_cache,
 };
 use crate::tensor::Dims;
 
@@ -115,6 +115,17 @@ pub enum Launch {
         /// The variant's lanes.
         lane: Lane,
     },
+    /// A part of a tensor along one dimension.
+    SliceCopy {
+        /// The whole.
+        x: TensorId,
+        /// Which dimension.
+        dim: usize,
+        /// Which part.
+        part: Part,
+        /// The variant's lanes.
+        lane: Lane,
+    },
 }
 
 impl Launch {
@@ -153,6 +164,11 @@ impl Launch {
                 let lookup = lookup(live, *table, *ids);
                 write(slot, &embedding::params(lookup, *lane));
                 embedding::workgroups(lookup, *lane)
+            }
+            Self::SliceCopy { x, dim, part, lane } => {
+                let slice = slice(live, *x, (*dim, *part));
+                write(slot, &slice_copy::params(slice, *lane));
+                slice_copy::workgroups(slice, *lane)
             }
         }
     }
@@ -253,6 +269,11 @@ impl Launch {
                     work: embedding::work(lookup),
                 }
             }
+            Self::SliceCopy { x, dim, part, .. } => {
+                let slice = slice(live, *x, (*dim, *part));
+                let shape = format!("{} of {} in {}", slice.count, live.dims(*x), dim);
+                Described { shape, context_len: None, work: slice_copy::work(slice) }
+            }
         }
     }
 }
@@ -291,6 +312,20 @@ fn lookup(live: &Live, table: TensorId, ids: TensorId) -> embedding::Lookup {
     let table = live.dims(table);
     let size = |dim: usize| table.as_slice().get(dim).copied().unwrap_or(1);
     embedding::Lookup { ids: live.dims(ids).elements() as u32, rows: size(0), width: size(1) }
+}
+
+/// A part of a tensor along one of its dimensions. One that is empty was refused when it was inferred.
+fn slice(live: &Live, x: TensorId, (dim, part): (usize, Part)) -> slice_copy::Slice {
+    let x = live.dims(x);
+    let (before, rest) = x.as_slice().split_at(dim.min(x.as_slice().len()));
+    let size = rest.first().copied().unwrap_or(1);
+    let (first, count) = part.resolve(size, live).unwrap_or((0, 0));
+    let step = match part {
+        Part::Range { step, .. } => step,
+        Part::One(_) => 1,
+    };
+    let inner = rest.iter().skip(1).product();
+    slice_copy::Slice { outer: before.iter().product(), size, inner, first, count, step }
 }
 
 /// The rows of a `[1, s, hk, d]` value.

@@ -18,6 +18,7 @@ pub mod sdpa_merge;
 pub mod sdpa_softmax;
 pub mod sdpa_split;
 pub mod sdpa_streaming;
+pub mod slice_copy;
 pub mod unary;
 pub mod update_cache;
 
