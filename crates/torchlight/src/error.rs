@@ -85,6 +85,34 @@ pub enum Error {
         max_context: u32,
     },
 
+    /// A slice that holds nothing.
+    #[error("{operator} (node {node}): the slice from {start} to {end} of a size {size} is empty")]
+    EmptySlice {
+        /// The operator's name.
+        operator: &'static str,
+        /// The operator's node id in the delegate's graph.
+        node: u32,
+        /// The first position.
+        start: i64,
+        /// The position behind the last.
+        end: i64,
+        /// The live size of the dimension.
+        size: u32,
+    },
+
+    /// An id that names no row of its table. Nothing was written.
+    #[error("{operator} (node {node}): id {id} is outside the table's {rows} rows")]
+    IdOutside {
+        /// The operator's name.
+        operator: &'static str,
+        /// The operator's node id in the delegate's graph.
+        node: u32,
+        /// The id given.
+        id: i32,
+        /// Rows the table has.
+        rows: u32,
+    },
+
     /// The device cannot hold or launch what the plan needs.
     #[error("{what} needs {needed} {unit}, and the device allows {limit}{hint}")]
     Limits {

@@ -27,7 +27,8 @@ pub use graph::{Graph, GraphBuilder};
 pub use plan::{DeviceFacts, Plan, Route};
 pub use profile::{Profile, RunProfile, Sample, TimestampMode};
 pub use session::{
-    Attention, AttentionShape, Generator, Input, Output, Session, SessionOptions, WarmUp, calibrate_async, warm_up_async,
+    Attention, AttentionShape, Generator, Input, Output, Session, SessionOptions, WarmUp, calibrate_async,
+    warm_up_async,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use session::{calibrate, warm_up};

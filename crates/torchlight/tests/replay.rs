@@ -13,9 +13,11 @@ use torchlight::{
 };
 
 /// The cases whose operators Torchlight runs.
-const CASES: [&str; 14] = [
+const CASES: [&str; 16] = [
     "add",
     "mul",
+    "rms_norm",
+    "rope",
     "sdpa_single",
     "sdpa_gqa_prefill",
     "sdpa_replay_static",

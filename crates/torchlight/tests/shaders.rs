@@ -28,6 +28,7 @@ macro_rules! fields {
 
 fn fields(stem: &str) -> Vec<Field> {
     match stem {
+        "apply_rotary_emb" => fields!(apply_rotary_emb { q_pairs, k_pairs, q_heads, k_heads, head_pairs }),
         "binary" => fields!(binary { lanes, rank, alpha, padding, sizes, a_strides, b_strides }),
         "calibrate_copy" => fields!(calibrate_copy { lanes }),
         "calibrate_fma" => fields!(calibrate_fma { iterations, invocations }),
@@ -37,6 +38,8 @@ fn fields(stem: &str) -> Vec<Field> {
         "linear_tile" => fields!(linear_tile { rows, in_features, out_features, has_bias }),
         "linear_vector" => fields!(linear_vector { rows, in_features, out_features, has_bias }),
         "calibrate_matrix" => fields!(calibrate_matrix { iterations, workgroups }),
+        "embedding" => fields!(embedding { lanes, row_lanes, rows }),
+        "rms_norm" => fields!(rms_norm { rows, row_lanes, width, eps }),
         "sdpa_compute_attn_weights" => {
             fields!(sdpa_compute_attn_weights { q_heads, kv_heads, head_lanes, new_tokens, context_len, scale })
         }
@@ -62,6 +65,8 @@ fn fields(stem: &str) -> Vec<Field> {
         "sdpa_streaming" => {
             fields!(sdpa_streaming { q_heads, kv_heads, new_tokens, context_len, scale, row_tiles })
         }
+        "slice_copy" => fields!(slice_copy { lanes, inner_lanes, count, size, first, step }),
+        "unary" => fields!(unary { lanes }),
         "update_cache" => fields!(update_cache { lanes, first_lane }),
         other => panic!("the fields of {other} are not listed here"),
     }

@@ -229,12 +229,33 @@ impl<'a> GraphBuilder<'a> {
         self.computed(DType::F32, dims.as_slice())
     }
 
-    fn push(&mut self, operator: Operator) {
+    /// A tensor of f32 that an operator writes, of another tensor's shape.
+    pub(super) fn computed_like(&mut self, tensor: TensorId) -> Result<TensorId> {
+        let bound = self.graph.tensor(tensor).bound;
+        self.computed(DType::F32, bound.as_slice())
+    }
+
+    /// The upper bound of a tensor's shape.
+    pub(super) fn bound(&self, tensor: TensorId) -> Dims {
+        self.graph.tensor(tensor).bound
+    }
+
+    /// The element type of a tensor.
+    pub(super) fn dtype(&self, tensor: TensorId) -> DType {
+        self.graph.tensor(tensor).dtype
+    }
+
+    /// The input whose elements a tensor has, where it is known to be one.
+    pub(super) fn input_of(&self, tensor: TensorId) -> Option<usize> {
+        self.graph.input_of(tensor)
+    }
+
+    pub(super) fn push(&mut self, operator: Operator) {
         let id = self.graph.nodes.len() as u32;
         self.graph.nodes.push(Node { id, instruction: 0, operator });
     }
 
-    fn sym_int(&mut self) -> SymIntId {
+    pub(super) fn sym_int(&mut self) -> SymIntId {
         self.graph.sym_int()
     }
 
@@ -287,7 +308,7 @@ impl<'a> Graph<'a> {
         for node in &self.nodes {
             match live.infer_node(node, integers) {
                 // Whether a live number of rows fits is known only when it runs.
-                Ok(()) | Err(Error::CacheFull { .. }) => {}
+                Ok(()) | Err(Error::CacheFull { .. } | Error::EmptySlice { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -310,6 +331,15 @@ impl<'a> Graph<'a> {
             let dtype = self.tensor(id).dtype;
             if let Some(wanted) = node.operator.dtype_at(place).filter(|&wanted| wanted != dtype) {
                 return refuse(format!("wants {wanted} tensors, got {dtype}"));
+            }
+        }
+        if let Operator::ViewCopy(_) | Operator::SliceCopy(_) = node.operator {
+            let [from, to] = [reads[0], writes[0]].map(|id| self.tensor(id).dtype);
+            if from != to {
+                return refuse(format!("wants one type of elements, got {from} and {to}"));
+            }
+            if matches!(node.operator, Operator::SliceCopy(_)) && from.size_bytes() != 4 {
+                return refuse(format!("wants elements of 4 bytes, got {from}"));
             }
         }
         let caches = match &node.operator {

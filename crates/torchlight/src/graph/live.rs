@@ -72,8 +72,8 @@ impl Live {
     }
 }
 
-/// The one tensor whose shape an operator decides; a visitor, so that a run allocates nothing.
-fn for_each_output(operator: &super::Operator, visit: impl FnOnce(TensorId) -> Result<()>) -> Result<()> {
+/// The tensors whose shapes an operator decides; a visitor, so that a run allocates nothing.
+fn for_each_output(operator: &super::Operator, visit: impl Fn(TensorId) -> Result<()>) -> Result<()> {
     use super::Operator;
     match operator {
         Operator::SdpaWithKvCache(op) => visit(op.out),
@@ -87,6 +87,12 @@ fn for_each_output(operator: &super::Operator, visit: impl FnOnce(TensorId) -> R
         Operator::UpdateCache(_) | Operator::SymSize(_) | Operator::SelectAsSymInt(_) | Operator::AddSymInt(_) => {
             Ok(())
         }
+        Operator::RmsNorm(op) => visit(op.out),
+        Operator::Sigmoid(op) => visit(op.out),
+        Operator::ApplyRotaryEmb(op) => [op.q_out, op.k_out].into_iter().try_for_each(visit),
+        Operator::Embedding(op) => visit(op.out),
+        Operator::ViewCopy(op) => visit(op.out),
+        Operator::SliceCopy(op) => visit(op.out),
     }
 }
 

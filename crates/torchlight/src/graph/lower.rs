@@ -1,6 +1,8 @@
 //! From a delegate's graph to typed operators: the one place where operator names are strings.
 
+mod layout;
 mod linear;
+mod transformer;
 
 use torchlight_pte::{Constant, DelegateGraph, OperatorCall, Program, VkDataType, VkTensor, VkValue, VkValueId};
 
@@ -12,11 +14,19 @@ use crate::tensor::DType;
 type LowerOperator = for<'c> fn(&mut DelegateLowering<'_, '_, '_>, Args<'c>) -> Result<Option<Operator>>;
 
 /// Every operator of a delegate that Torchlight runs, by its name in the file.
-const OPERATORS: [(&str, LowerOperator); 11] = [
+const OPERATORS: [(&str, LowerOperator); 19] = [
     ("add", add_symint),
     ("aten.add.Tensor", add),
+    ("aten.clone.default", layout::clone),
+    ("aten.embedding.default", transformer::embedding),
     ("aten.mul.Tensor", mul),
+    ("aten.select_copy.int", layout::select_copy),
+    ("aten.sigmoid.default", transformer::sigmoid),
+    ("aten.slice_copy.Tensor", layout::slice_copy),
+    ("aten.view_copy.default", layout::view_copy),
+    ("et_vk.apply_rotary_emb.default", transformer::apply_rotary_emb),
     ("et_vk.prepack.default", prepack),
+    ("et_vk.rms_norm.default", transformer::rms_norm),
     ("et_vk.select_as_symint.default", select_as_symint),
     ("sdpa_with_kv_cache.default", sdpa_with_kv_cache),
     ("sym_size.int", sym_size),
@@ -218,6 +228,14 @@ impl Args<'_> {
         match lowering.delegate.values[value.0 as usize] {
             VkValue::Null => Ok(None),
             _ => lowering.tensor(value).map(Some),
+        }
+    }
+
+    /// The values of a list.
+    fn list<'l>(&self, lowering: &'l DelegateLowering<'_, '_, '_>, value: VkValueId) -> Result<&'l [VkValueId]> {
+        match &lowering.delegate.values[value.0 as usize] {
+            VkValue::ValueList(values) => Ok(values),
+            other => Err(self.malformed(format!("wants a list of values as value {}, got {other:?}", value.0))),
         }
     }
 

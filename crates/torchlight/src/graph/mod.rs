@@ -5,14 +5,17 @@
 
 mod builder;
 mod embedding;
+mod layout;
 mod linear;
 mod live;
 mod lower;
 mod method;
 mod operator;
+mod transformer;
 
 pub use builder::GraphBuilder;
 pub use embedding::{EmbeddingQ4, NibbleOrder};
+pub use layout::{Part, SliceCopy, ViewCopy, ViewShape};
 pub use linear::{Linear, LinearQ4, Quantised};
 pub use live::Live;
 pub(crate) use live::fits;
@@ -20,6 +23,7 @@ pub use lower::{SUPPORTED_OPERATORS, unsupported_operators};
 pub use operator::{
     Add, AddSymInt, Attend, CopyTensor, Mul, Operator, SdpaWithKvCache, SelectAsSymInt, SymSize, UpdateCache,
 };
+pub use transformer::{ApplyRotaryEmb, Embedding, RmsNorm, Sigmoid};
 
 use crate::tensor::{DType, Dims};
 

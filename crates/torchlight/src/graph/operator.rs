@@ -1,6 +1,9 @@
 //! The operators, one variant each with named fields, and what each reads, writes and infers.
 
-use super::{EmbeddingQ4, IntArg, Linear, LinearQ4, Live, SymIntId, TensorId};
+use super::{
+    ApplyRotaryEmb, Embedding, EmbeddingQ4, IntArg, Linear, LinearQ4, Live, RmsNorm, Sigmoid, SliceCopy, SymIntId,
+    TensorId, ViewCopy,
+};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Dims};
 
@@ -143,6 +146,12 @@ pub enum Operator {
     Linear(Linear),
     LinearQ4(LinearQ4),
     EmbeddingQ4(EmbeddingQ4),
+    RmsNorm(RmsNorm),
+    Sigmoid(Sigmoid),
+    ApplyRotaryEmb(ApplyRotaryEmb),
+    Embedding(Embedding),
+    ViewCopy(ViewCopy),
+    SliceCopy(SliceCopy),
 }
 
 impl Operator {
@@ -161,6 +170,12 @@ impl Operator {
             Self::Linear(_) => Linear::NAME,
             Self::LinearQ4(_) => LinearQ4::NAME,
             Self::EmbeddingQ4(_) => EmbeddingQ4::NAME,
+            Self::RmsNorm(_) => RmsNorm::NAME,
+            Self::Sigmoid(_) => Sigmoid::NAME,
+            Self::ApplyRotaryEmb(_) => ApplyRotaryEmb::NAME,
+            Self::Embedding(_) => Embedding::NAME,
+            Self::ViewCopy(op) => op.name(),
+            Self::SliceCopy(op) => op.name(),
         }
     }
 
@@ -177,6 +192,12 @@ impl Operator {
             Self::Linear(op) => [op.x, op.weight].into_iter().chain(op.bias).collect(),
             Self::LinearQ4(op) => [op.x, op.weight.weight, op.weight.scales].into_iter().chain(op.bias).collect(),
             Self::EmbeddingQ4(op) => vec![op.table.weight, op.table.scales, op.ids],
+            Self::RmsNorm(op) => vec![op.x, op.weight],
+            Self::Sigmoid(op) => vec![op.x],
+            Self::ApplyRotaryEmb(op) => vec![op.q, op.k, op.cosines, op.sines],
+            Self::Embedding(op) => vec![op.table, op.ids],
+            Self::ViewCopy(op) => vec![op.x],
+            Self::SliceCopy(op) => vec![op.x],
         }
     }
 
@@ -193,15 +214,21 @@ impl Operator {
             Self::Linear(op) => vec![op.out],
             Self::LinearQ4(op) => vec![op.out],
             Self::EmbeddingQ4(op) => vec![op.out],
+            Self::RmsNorm(op) => vec![op.out],
+            Self::Sigmoid(op) => vec![op.out],
+            Self::ApplyRotaryEmb(op) => vec![op.q_out, op.k_out],
+            Self::Embedding(op) => vec![op.out],
+            Self::ViewCopy(op) => vec![op.out],
+            Self::SliceCopy(op) => vec![op.out],
         }
     }
 
     /// The element type of the tensor at a place among [`Self::reads`], then [`Self::writes`]; nothing where any will do.
     pub(super) fn dtype_at(&self, place: usize) -> Option<DType> {
         match (self, place) {
-            (Self::CopyTensor(_), _) => None,
+            (Self::CopyTensor(_) | Self::ViewCopy(_) | Self::SliceCopy(_), _) => None,
             (Self::LinearQ4(_), 1) | (Self::EmbeddingQ4(_), 0) => Some(DType::U8),
-            (Self::EmbeddingQ4(_), 2) => Some(DType::I32),
+            (Self::EmbeddingQ4(_), 2) | (Self::Embedding(_), 1) => Some(DType::I32),
             _ => Some(DType::F32),
         }
     }
@@ -245,6 +272,12 @@ impl Operator {
             Self::Linear(op) => op.infer(node, live),
             Self::LinearQ4(op) => op.infer(node, live),
             Self::EmbeddingQ4(op) => op.infer(node, live, op.ids_input.and_then(integers)),
+            Self::RmsNorm(op) => op.infer(node, live),
+            Self::Sigmoid(op) => op.infer(node, live),
+            Self::ApplyRotaryEmb(op) => op.infer(node, live),
+            Self::Embedding(op) => op.infer(node, live, op.ids_input.and_then(integers)),
+            Self::ViewCopy(op) => op.infer(node, live),
+            Self::SliceCopy(op) => op.infer(node, live),
         }
     }
 }

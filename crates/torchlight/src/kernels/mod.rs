@@ -4,18 +4,22 @@
 //! `// variant {` and `// }`, and is replaced by the text that a typed variant gives. A test parses every variant and
 //! holds bindings, params and workgroup size against what this module says.
 
+pub mod apply_rotary_emb;
 pub mod binary;
 pub mod calibrate_copy;
 pub mod calibrate_fma;
 pub mod calibrate_matrix;
+pub mod embedding;
 pub mod embedding_q4;
 mod grid;
+mod lane;
 pub mod linear;
 pub mod linear_q4_tile;
 pub mod linear_q4_vector;
 pub mod linear_tile;
 pub mod linear_vector;
 pub mod quantised;
+pub mod rms_norm;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
 pub mod sdpa_matrix;
@@ -23,12 +27,15 @@ pub mod sdpa_merge;
 pub mod sdpa_softmax;
 pub mod sdpa_split;
 pub mod sdpa_streaming;
+pub mod slice_copy;
+pub mod unary;
 mod unroll;
 pub mod update_cache;
 
 use std::borrow::Cow;
 
 pub use grid::Grid;
+pub use lane::Lane;
 pub use linear::LinearProblem;
 
 /// How a kernel uses a storage buffer.
@@ -231,6 +238,10 @@ pub fn all_variants() -> Vec<Variant> {
         .chain(linear::representatives())
         .chain(quantised::representatives())
         .chain(embedding_q4::LowColumn::ALL.map(embedding_q4::variant))
+        .chain(rms_norm::Cut::ALL.map(rms_norm::variant))
+        .chain(Lane::ALL.map(embedding::variant))
+        .chain(Lane::ALL.map(slice_copy::variant))
+        .chain([unary::variant(unary::Function::Sigmoid), apply_rotary_emb::variant()])
         .collect()
 }
 

@@ -44,16 +44,17 @@ impl Memory {
         for (index, step) in builder.steps.iter().enumerate() {
             match step {
                 DraftStep::Dispatch { draft, .. } => {
-                    draft.operands.iter().for_each(|&operand| memory.note(operand, index))
+                    draft.operands.iter().for_each(|&operand| memory.note(builder, operand, index))
                 }
                 DraftStep::Copy { from, to, .. } => {
-                    [*from, *to].into_iter().for_each(|tensor| memory.note(Operand::Tensor(tensor), index));
+                    [*from, *to].into_iter().for_each(|tensor| memory.note(builder, Operand::Tensor(tensor), index));
                 }
             }
         }
         // Outputs are read after the last step. One that no step writes keeps a buffer of its own.
         for output in &builder.graph.outputs {
             if let GraphOutput::Tensor { tensor, .. } = output {
+                let tensor = builder.aliases.storage(*tensor);
                 let first = memory.tensor_uses[tensor.index()].map_or(0, |used| used.first);
                 memory.tensor_uses[tensor.index()] = Some(Use { first, last: builder.steps.len() });
             }
@@ -61,9 +62,9 @@ impl Memory {
         memory
     }
 
-    fn note(&mut self, operand: Operand, step: usize) {
+    fn note(&mut self, builder: &Builder<'_, '_>, operand: Operand, step: usize) {
         let used = match operand {
-            Operand::Tensor(tensor) => &mut self.tensor_uses[tensor.index()],
+            Operand::Tensor(tensor) => &mut self.tensor_uses[builder.aliases.storage(tensor).index()],
             Operand::Scratch(index) => &mut self.scratch_uses[index],
             Operand::Counters => return,
         };
@@ -135,6 +136,13 @@ impl Memory {
             }
         }
         Ok(scratch)
+    }
+
+    /// Gives every view the buffer of what it views.
+    pub(super) fn place_aliases(&mut self, builder: &Builder<'_, '_>) {
+        for (tensor, storage) in builder.aliases.shared() {
+            self.of_tensor[tensor.index()] = self.of_tensor[storage.index()];
+        }
     }
 
     /// The buffer of the counters, where some dispatch needs any.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::aliases::Aliases;
 use super::buffers::{Memory, Scratch};
 use super::caches::tensor_dtypes;
 use super::launch::{Launch, rows};
@@ -44,6 +45,7 @@ pub(super) struct Builder<'g, 'a> {
     pub(super) facts: &'g DeviceFacts,
     pub(super) options: PlanOptions,
     pub(super) dtypes: Vec<DType>,
+    pub(super) aliases: Aliases,
     pub(super) steps: Vec<DraftStep>,
     pub(super) scratch: Vec<Scratch>,
     pub(super) choices: Vec<Choice>,
@@ -58,6 +60,7 @@ pub(super) fn build(graph: &Graph<'_>, facts: &DeviceFacts, options: PlanOptions
         facts,
         options,
         dtypes: tensor_dtypes(graph, options.kv)?,
+        aliases: Aliases::of(graph),
         steps: Vec::new(),
         scratch: Vec::new(),
         choices: Vec::new(),
@@ -114,6 +117,17 @@ impl Builder<'_, '_> {
                 self.steps.push(DraftStep::Copy { node, from: op.from, to: op.to });
                 vec![]
             }
+            Operator::RmsNorm(op) => vec![self.rms_norm(op)],
+            Operator::Sigmoid(op) => vec![self.sigmoid(op)],
+            Operator::ApplyRotaryEmb(op) => vec![self.apply_rotary_emb(op)],
+            Operator::Embedding(op) => vec![self.embedding(op)],
+            Operator::ViewCopy(op) => {
+                if self.aliases.storage(op.out) == op.out {
+                    self.steps.push(DraftStep::Copy { node, from: op.x, to: op.out });
+                }
+                vec![]
+            }
+            Operator::SliceCopy(op) => vec![self.slice_copy(op)],
             // Evaluated by the host before a run is encoded.
             Operator::SymSize(_) | Operator::SelectAsSymInt(_) | Operator::AddSymInt(_) => vec![],
             Operator::Linear(op) => self.linear(op),
@@ -181,6 +195,7 @@ impl Builder<'_, '_> {
         let mut memory = Memory::new(&self);
         memory.place_tensors(&self)?;
         let scratch = memory.share(&self)?;
+        memory.place_aliases(&self);
         let counters = memory.counters(&self)?;
         let mut plan = Plan {
             variants: Vec::new(),
@@ -195,7 +210,9 @@ impl Builder<'_, '_> {
         for step in self.steps {
             let step = match step {
                 DraftStep::Copy { node, from, to } => {
-                    let size_bytes = plan.size_bytes(self.graph, from).next_multiple_of(16);
+                    // Both hold the live elements; of a view either may have the larger bound.
+                    let size_bytes = [from, to].map(|tensor| plan.size_bytes(self.graph, tensor));
+                    let size_bytes = size_bytes[0].min(size_bytes[1]).next_multiple_of(16);
                     let [from, to] = [from, to].map(|tensor| plan.tensor_buffers[tensor.index()]);
                     let (Some(from), Some(to)) = (from, to) else { continue };
                     Step::Copy { from, to, size_bytes, node }

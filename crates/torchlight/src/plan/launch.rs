@@ -3,9 +3,10 @@
 use bytemuck::Pod;
 
 use super::{EmbeddingLaunch, LinearLaunch, Stage};
-use crate::graph::{IntArg, Live, TensorId};
+use crate::graph::{IntArg, Live, Part, TensorId};
 use crate::kernels::{
-    AttentionProblem, KvType, Work, binary, calibrate_copy, calibrate_fma, calibrate_matrix, update_cache,
+    AttentionProblem, KvType, Lane, Work, apply_rotary_emb, binary, calibrate_copy, calibrate_fma, calibrate_matrix,
+    embedding, rms_norm, slice_copy, unary, update_cache,
 };
 use crate::tensor::Dims;
 
@@ -84,6 +85,51 @@ pub enum Launch {
     Linear(LinearLaunch),
     /// A lookup in a table of 4-bit numbers.
     EmbeddingQ4(EmbeddingLaunch),
+    /// Rows divided by the root of their mean square.
+    RmsNorm {
+        /// The rows.
+        x: TensorId,
+        /// The weight, which gives their width.
+        weight: TensorId,
+        /// How the variant cuts a row.
+        cut: rms_norm::Cut,
+        /// Added to the mean square.
+        eps: f32,
+    },
+    /// A function of each element.
+    Unary {
+        /// The elements.
+        x: TensorId,
+        /// Which function.
+        function: unary::Function,
+    },
+    /// Queries and keys turned by their positions.
+    ApplyRotaryEmb {
+        /// Queries.
+        q: TensorId,
+        /// Keys.
+        k: TensorId,
+    },
+    /// Rows of a table.
+    Embedding {
+        /// The table.
+        table: TensorId,
+        /// Which rows.
+        ids: TensorId,
+        /// The variant's lanes.
+        lane: Lane,
+    },
+    /// A part of a tensor along one dimension.
+    SliceCopy {
+        /// The whole.
+        x: TensorId,
+        /// Which dimension.
+        dim: usize,
+        /// Which part.
+        part: Part,
+        /// The variant's lanes.
+        lane: Lane,
+    },
 }
 
 impl Launch {
@@ -106,6 +152,30 @@ impl Launch {
             }
             Self::Linear(launch) => launch.resolve(live, slot),
             Self::EmbeddingQ4(launch) => launch.resolve(live, slot),
+            Self::RmsNorm { x, weight, cut, eps } => {
+                let rows = norm_rows(live, *x, *weight);
+                write(slot, &rms_norm::params(rows, *cut, *eps));
+                rms_norm::workgroups(rows)
+            }
+            Self::Unary { x, .. } => {
+                write(slot, &unary::params(live.dims(*x)));
+                unary::workgroups(live.dims(*x))
+            }
+            Self::ApplyRotaryEmb { q, k } => {
+                let heads = rotary_heads(live, *q, *k);
+                write(slot, &apply_rotary_emb::params(heads));
+                apply_rotary_emb::workgroups(heads)
+            }
+            Self::Embedding { table, ids, lane } => {
+                let lookup = lookup(live, *table, *ids);
+                write(slot, &embedding::params(lookup, *lane));
+                embedding::workgroups(lookup, *lane)
+            }
+            Self::SliceCopy { x, dim, part, lane } => {
+                let slice = slice(live, *x, (*dim, *part));
+                write(slot, &slice_copy::params(slice, *lane));
+                slice_copy::workgroups(slice, *lane)
+            }
         }
     }
 }
@@ -140,6 +210,13 @@ pub struct Described {
     pub context_len: Option<u32>,
     /// What it must do.
     pub work: Work,
+}
+
+impl Described {
+    /// A dispatch that one shape tells apart.
+    fn plain(dims: Dims, work: Work) -> Self {
+        Self { shape: dims.to_string(), context_len: None, work }
+    }
 }
 
 impl Launch {
@@ -178,6 +255,33 @@ impl Launch {
             }
             Self::Linear(launch) => launch.describe(live),
             Self::EmbeddingQ4(launch) => launch.describe(live),
+            Self::RmsNorm { x, weight, .. } => {
+                Described::plain(live.dims(*x), rms_norm::work(norm_rows(live, *x, *weight)))
+            }
+            Self::Unary { x, function } => Described::plain(live.dims(*x), unary::work(live.dims(*x), *function)),
+            Self::ApplyRotaryEmb { q, k } => {
+                let heads = rotary_heads(live, *q, *k);
+                let apply_rotary_emb::Heads { tokens, q_heads, k_heads, head_dim } = heads;
+                Described {
+                    shape: format!("s{tokens} h{q_heads} hk{k_heads} d{head_dim}"),
+                    context_len: None,
+                    work: apply_rotary_emb::work(heads),
+                }
+            }
+            Self::Embedding { table, ids, .. } => {
+                let lookup = lookup(live, *table, *ids);
+                let embedding::Lookup { ids, rows, width } = lookup;
+                Described {
+                    shape: format!("{ids} of [{rows}, {width}]"),
+                    context_len: None,
+                    work: embedding::work(lookup),
+                }
+            }
+            Self::SliceCopy { x, dim, part, .. } => {
+                let slice = slice(live, *x, (*dim, *part));
+                let shape = format!("{} of {} in {}", slice.count, live.dims(*x), dim);
+                Described { shape, context_len: None, work: slice_copy::work(slice) }
+            }
         }
     }
 }
@@ -196,6 +300,40 @@ impl Attention {
             work: stage.work(&problem, self.kv),
         }
     }
+}
+
+/// The rows of a tensor that are as long as a weight.
+fn norm_rows(live: &Live, x: TensorId, weight: TensorId) -> rms_norm::Rows {
+    let width = live.dims(weight).elements().max(1);
+    rms_norm::Rows { rows: (live.dims(x).elements() / width) as u32, width: width as u32 }
+}
+
+/// The heads of queries and keys, `[1, s, h, d]` and `[1, s, hk, d]`.
+fn rotary_heads(live: &Live, q: TensorId, k: TensorId) -> apply_rotary_emb::Heads {
+    let (q, k) = (live.dims(q), live.dims(k));
+    let size = |dims: Dims, dim: usize| dims.as_slice().get(dim).copied().unwrap_or(1);
+    apply_rotary_emb::Heads { tokens: size(q, 1), q_heads: size(q, 2), k_heads: size(k, 2), head_dim: size(q, 3) }
+}
+
+/// Ids of any shape, to be looked up in a table `[rows, width]`.
+fn lookup(live: &Live, table: TensorId, ids: TensorId) -> embedding::Lookup {
+    let table = live.dims(table);
+    let size = |dim: usize| table.as_slice().get(dim).copied().unwrap_or(1);
+    embedding::Lookup { ids: live.dims(ids).elements() as u32, rows: size(0), width: size(1) }
+}
+
+/// A part of a tensor along one of its dimensions. One that is empty was refused when it was inferred.
+fn slice(live: &Live, x: TensorId, (dim, part): (usize, Part)) -> slice_copy::Slice {
+    let x = live.dims(x);
+    let (before, rest) = x.as_slice().split_at(dim.min(x.as_slice().len()));
+    let size = rest.first().copied().unwrap_or(1);
+    let (first, count) = part.resolve(size, live).unwrap_or((0, 0));
+    let step = match part {
+        Part::Range { step, .. } => step,
+        Part::One(_) => 1,
+    };
+    let inner = rest.iter().skip(1).product();
+    slice_copy::Slice { outer: before.iter().product(), size, inner, first, count, step }
 }
 
 /// The rows of a `[1, s, hk, d]` value.

@@ -3,12 +3,14 @@
 //! [`Plan::new`] turns a graph and the facts of a device into a plan. It knows no GPU, and two equal plans do equal
 //! things; everything that a device would refuse is refused here, with the numbers.
 
+mod aliases;
 mod alternatives;
 mod attention;
 mod buffers;
 mod builder;
 mod caches;
 mod display;
+mod drafts;
 mod embedding;
 mod facts;
 mod launch;

@@ -4,15 +4,18 @@
 //! [`crate::kernels`]: q and out `[s, h, d]`, caches `[rows, hk, d]`, scores and weights `[h, s, t]` with
 //! `t < context_len`; elements that no row may see are NaN, so that a read of one shows.
 
+pub mod apply_rotary_emb;
 pub mod binary;
 pub mod calibrate_copy;
 pub mod calibrate_fma;
 pub mod calibrate_matrix;
+pub mod embedding;
 pub mod embedding_q4;
 pub mod linear_q4_tile;
 pub mod linear_q4_vector;
 pub mod linear_tile;
 pub mod linear_vector;
+pub mod rms_norm;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
 pub mod sdpa_matrix;
@@ -20,6 +23,8 @@ pub mod sdpa_merge;
 pub mod sdpa_softmax;
 pub mod sdpa_split;
 pub mod sdpa_streaming;
+pub mod slice_copy;
+pub mod unary;
 pub mod update_cache;
 
 use crate::kernels::AttentionProblem;

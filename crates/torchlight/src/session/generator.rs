@@ -237,13 +237,14 @@ impl Convention {
             };
             graph.inputs.iter().position(is_one)
         };
-        let tokens = find(|sizes| matches!(sizes, [1, 1..])).ok_or_else(described)?;
+        let tokens = find(|sizes| matches!(sizes, [1, size] if *size > 0)).ok_or_else(described)?;
         let input_pos = find(|sizes| sizes == [1]).ok_or_else(described)?;
         let max_step = graph.tensor(graph.inputs[tokens].tensor).bound.as_slice()[1];
         if max_step > 1 && !graph.inputs[tokens].dynamic {
             return Err(refuse(format!("steps of always {max_step} tokens")));
         }
-        let is_position = |operator: &Operator| matches!(operator, Operator::SelectAsSymInt(op) if op.input == input_pos);
+        let is_position =
+            |operator: &Operator| matches!(operator, Operator::SelectAsSymInt(op) if op.input == input_pos);
         if !graph.nodes.iter().any(|node| is_position(&node.operator)) {
             return Err(refuse(format!("an input {input_pos} that nothing takes as a position")));
         }
@@ -268,7 +269,7 @@ fn logits(graph: &Graph<'_>) -> std::result::Result<(usize, u32), String> {
     let tensors: Vec<_> = tensors.collect();
     match tensors.as_slice() {
         [(index, DType::F32, bound)] => match *bound.as_slice() {
-            [1, vocab_size @ 1..] | [1, _, vocab_size @ 1..] => Ok((*index, vocab_size)),
+            [1, vocab_size] | [1, _, vocab_size] if vocab_size > 0 => Ok((*index, vocab_size)),
             _ => Err(format!("the output f32{bound}")),
         },
         tensors => {
