@@ -38,9 +38,12 @@ fn operators_that_are_not_supported_are_listed_with_their_nodes() {
         "sdpa_with_kv_cache.default",
         "sym_size.int",
         "update_cache.default",
+        "aten.linear.default",
+        "et_vk.linear_q4gsw.default",
+        "et_vk.embedding_q4gsw.default",
     ];
     let mut unsupported = 0;
-    for case in ["tiny_llama_fp32", "tiny_llama_q4", "tiny_llama_q4_full", "linear_f32", "sdpa_incache_replay"] {
+    for case in ["tiny_llama_fp32", "tiny_llama_q4", "tiny_llama_q4_full", "rms_norm", "sdpa_incache_replay"] {
         let report = run(&format!("inspect {case}/model.pte --json")).json();
         let forward = &report["methods"][0];
         // The case's description lists the graph's calls as "[node] operator(...)".
@@ -70,7 +73,7 @@ fn operators_that_are_not_supported_are_listed_with_their_nodes() {
             assert!(text.contains(&format!("not supported: {name} (node")), "{case}: {text}");
         }
     }
-    assert!(unsupported > 100, "{unsupported}");
+    assert!(unsupported > 90, "{unsupported}");
 }
 
 #[test]
