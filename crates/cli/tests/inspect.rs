@@ -19,8 +19,9 @@ fn every_program_can_be_shown() {
         let delegate = &forward["delegates"][0];
         let counts = delegate["operators"].as_object().unwrap().values().map(|count| count.as_u64().unwrap());
         assert_eq!(counts.sum::<u64>(), list(&delegate["calls"]).len() as u64, "{program}");
-        // It either has a plan or a reason for none.
-        let runs = list(&delegate["unsupported"]).is_empty();
+        // It either has a plan or a reason for none: an operator, or constants in another file, which is not given.
+        let is_whole = !program.starts_with("ptd_linear");
+        let runs = is_whole && list(&delegate["unsupported"]).is_empty();
         assert_eq!((forward["plan"].is_object(), forward["refused"].is_null()), (runs, runs), "{program}: {forward}");
         assert_eq!(text.contains("\n  does not run: "), !runs, "{text}");
         assert_eq!(text.contains("\n  plan for "), runs, "{text}");
