@@ -19,8 +19,9 @@ fn every_program_can_be_shown() {
         let delegate = &forward["delegates"][0];
         let counts = delegate["operators"].as_object().unwrap().values().map(|count| count.as_u64().unwrap());
         assert_eq!(counts.sum::<u64>(), list(&delegate["calls"]).len() as u64, "{program}");
-        // It either has a plan or a reason for none.
-        let runs = list(&delegate["unsupported"]).is_empty();
+        // It either has a plan or a reason for none: an operator, or constants in another file, which is not given.
+        let is_whole = !program.starts_with("ptd_linear");
+        let runs = is_whole && list(&delegate["unsupported"]).is_empty();
         assert_eq!((forward["plan"].is_object(), forward["refused"].is_null()), (runs, runs), "{program}: {forward}");
         assert_eq!(text.contains("\n  does not run: "), !runs, "{text}");
         assert_eq!(text.contains("\n  plan for "), runs, "{text}");
@@ -38,9 +39,12 @@ fn operators_that_are_not_supported_are_listed_with_their_nodes() {
         "sdpa_with_kv_cache.default",
         "sym_size.int",
         "update_cache.default",
+        "aten.linear.default",
+        "et_vk.linear_q4gsw.default",
+        "et_vk.embedding_q4gsw.default",
     ];
     let mut unsupported = 0;
-    for case in ["tiny_llama_fp32", "tiny_llama_q4", "tiny_llama_q4_full", "linear_f32", "sdpa_incache_replay"] {
+    for case in ["tiny_llama_fp32", "tiny_llama_q4", "tiny_llama_q4_full", "rms_norm", "sdpa_incache_replay"] {
         let report = run(&format!("inspect {case}/model.pte --json")).json();
         let forward = &report["methods"][0];
         // The case's description lists the graph's calls as "[node] operator(...)".
@@ -70,7 +74,7 @@ fn operators_that_are_not_supported_are_listed_with_their_nodes() {
             assert!(text.contains(&format!("not supported: {name} (node")), "{case}: {text}");
         }
     }
-    assert!(unsupported > 100, "{unsupported}");
+    assert!(unsupported > 90, "{unsupported}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ pub fn reference(lookup: &Lookup, low: LowColumn, (numbers, scales): (&[u8], &[f
     let [columns, group] = [lookup.columns, lookup.group].map(|size| size as usize);
     let value = |row: usize, column: usize| {
         let byte = numbers[row * columns / 2 + column / 2];
-        let is_low = (column % 2 == 0) == (low == LowColumn::Even);
+        let is_low = column.is_multiple_of(2) == (low == LowColumn::Even);
         let number = if is_low { byte & 15 } else { byte >> 4 };
         (f64::from(number) - 8.0) * f64::from(scales[row * (columns / group) + column / group])
     };
