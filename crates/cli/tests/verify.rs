@@ -238,7 +238,6 @@ impl Damaged for CaseCopy {
 
 #[test]
 fn what_is_no_case_is_an_error() {
-    let unsupported = ["et_vk.rms_norm.default", "node 0", "supported:", "sdpa_with_kv_cache.default"];
     let lines: &[(&str, &[&str])] = &[
         ("verify nowhere", &["cannot open nowhere"]),
         ("verify add/model.pte", &["add/model.pte is not a case folder", "meta.json"]),
@@ -246,13 +245,15 @@ fn what_is_no_case_is_an_error() {
         ("verify ptd_linear", &["ptd_linear is not a case folder"]),
         // A broken case at the end is found before any is run.
         ("verify add nowhere", &["cannot open nowhere"]),
-        ("verify rms_norm", &unsupported),
-        ("run rms_norm", &unsupported),
-        ("profile rms_norm", &unsupported),
         ("verify add --method backward", &["add/model.pte", "\"backward\"", "forward"]),
     ];
     for (line, words) in lines {
         run(line).refused(words);
+    }
+    let unknown = CaseCopy::with_an_unknown_operator();
+    for command in ["verify", "run", "profile"] {
+        let words = ["aten.sum.Tensor", "node 1", "supported:", "sdpa_with_kv_cache.default"];
+        run_on(command, &[unknown.path()]).refused(&words);
     }
     run("verify").misused(&["<CASE_DIR>"]);
 }

@@ -188,6 +188,20 @@ impl CaseCopy {
         });
     }
 
+    /// A case whose program has `aten.sum.Tensor` where the add fixture has `aten.add.Tensor`: nobody runs that.
+    pub(crate) fn with_an_unknown_operator() -> Self {
+        let copy = Self::new("add");
+        copy.edit("model.pte", |bytes| {
+            let known = b"aten.add.Tensor";
+            let places: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(known)).collect();
+            assert!(!places.is_empty());
+            for place in places {
+                bytes[place..place + known.len()].copy_from_slice(b"aten.sum.Tensor");
+            }
+        });
+        copy
+    }
+
     /// Changes one f32 of a file.
     pub(crate) fn edit_f32(&self, file: &str, index: usize, edit: impl FnOnce(f32) -> f32) {
         self.edit(file, |bytes| {
