@@ -35,7 +35,7 @@ pub(crate) struct GenerateArgs {
     tokenizer: PathBuf,
 
     /// The text to go on with, or with --chat the message to answer.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: String,
 
     /// Put the prompt as a user's message into the template of ChatML.
@@ -43,7 +43,7 @@ pub(crate) struct GenerateArgs {
     chat: bool,
 
     /// What the model is told before the message.
-    #[arg(long, value_name = "TEXT", requires = "chat")]
+    #[arg(long, value_name = "TEXT", requires = "chat", allow_hyphen_values = true)]
     system: Option<String>,
 
     /// How many tokens to generate at most. A token that ends the text, or a full context, ends it before.

@@ -8,11 +8,11 @@ use fastrand::Rng;
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct SamplingArgs {
     /// How freely tokens are drawn: 1 as the model has it, less for likelier ones. 0 always takes the likeliest.
-    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, value_parser = temperature)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, value_parser = temperature, allow_negative_numbers = true)]
     temperature: f64,
 
     /// Draw only from the likeliest tokens that together have this probability.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1.0, value_parser = top_p, requires = "temperature")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1.0, value_parser = top_p, allow_negative_numbers = true, requires = "temperature")]
     top_p: f64,
 
     /// What the draws follow from: the same seed gives the same text.
