@@ -33,7 +33,7 @@ fn the_steps_of_the_fixtures_give_their_goldens() {
                 let logits = generator.push(&tokens).unwrap();
                 let golden = step.outputs[0].tensor.as_ref().unwrap().to_f32().unwrap();
                 let wanted = widen(&golden[golden.len() - 256..]);
-                assert_close(&format!("{model}, round {round}, step {index}"), logits, &wanted, F32);
+                assert_close(format!("{model}, round {round}, step {index}"), logits, &wanted, F32);
             }
             generator.reset();
             assert_eq!(generator.position(), 0);
@@ -57,7 +57,7 @@ fn pushes_in_parts_equal_one_push() {
                 rest = later;
             }
             assert_eq!(generator.position(), 40);
-            assert_close(&format!("{model}, {parts:?}"), &logits, &wanted, F32);
+            assert_close(format!("{model}, {parts:?}"), &logits, &wanted, F32);
         }
     }
 }

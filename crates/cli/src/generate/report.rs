@@ -11,7 +11,7 @@ use torchlight::{Generator, Profile, TimestampMode};
 use super::{Ended, Generated, Profiles, Times};
 use crate::export::{Format, write_profile, write_whole};
 use crate::profile_tables::{write_kernels, write_times};
-use crate::table::{counted, rate, wrap};
+use crate::table::{counted, rate};
 
 /// All that is known when a text is done.
 pub(super) struct Report<'r> {
@@ -83,7 +83,7 @@ impl Report<'_> {
                 "the context is full: the program holds {max_context} tokens, {prompt} of them are the prompt's\n"
             );
         }
-        said += &wrap(&summary((self.prompt.len(), tokens.len()), times), 4);
+        said += &summary((self.prompt.len(), tokens.len()), times);
         let _ = writeln!(io::stderr(), "{said}");
         Ok(())
     }
