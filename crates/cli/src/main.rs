@@ -8,6 +8,7 @@ mod compare_profiles;
 mod device;
 mod devices;
 mod export;
+mod generate;
 mod golden;
 mod inspect;
 mod overhead;
@@ -44,6 +45,8 @@ enum Command {
     Run(run::RunArgs),
     /// Time every kernel of a program or a case folder with GPU timestamps.
     Profile(profile::ProfileArgs),
+    /// Generate text with a language model, token by token.
+    Generate(generate::GenerateArgs),
     /// Run case folders and compare every output and cache with its golden, the right value that lies in the folder.
     Verify(verify::VerifyArgs),
     /// Compare two profiles: which kernels became faster or slower, beyond noise.
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::inspect(global, args, &mut out),
         Command::Run(args) => run::run(global, args, &mut out),
         Command::Profile(args) => profile::profile(global, args, &mut out),
+        Command::Generate(args) => generate::generate(global, args, &mut out),
         Command::Verify(args) => verify::verify(global, args, &mut out),
         Command::Compare(args) => compare_profiles::compare(global, args, &mut out),
         Command::Bench(args) => bench::bench(global, args, &mut out),

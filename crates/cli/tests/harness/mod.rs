@@ -91,6 +91,14 @@ impl Finished {
         self.ended(1)
     }
 
+    /// It succeeded, and said something on stderr. Returns what it printed, and what it said.
+    #[track_caller]
+    pub(crate) fn told(self) -> [String; 2] {
+        assert_eq!(self.code, Some(0), "torchlight {}\n{}", self.line, self.stderr);
+        assert!(!self.stderr.is_empty(), "torchlight {}\n{}", self.line, self.stdout);
+        [self.stdout, self.stderr]
+    }
+
     #[track_caller]
     fn ended(self, code: i32) -> String {
         assert_eq!((self.code, self.stderr.as_str()), (Some(code), ""), "torchlight {}\n{}", self.line, self.stdout);
