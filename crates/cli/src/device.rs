@@ -1,6 +1,7 @@
 //! Options that every command takes, and the device that they choose.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -20,6 +21,10 @@ pub(crate) struct GlobalArgs {
     /// Print JSON in place of tables.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+
+    /// A .ptd file with constants of the program; several may be given. Where none is, those beside the program are used.
+    #[arg(long, global = true, value_name = "FILE.ptd")]
+    pub(crate) data: Vec<PathBuf>,
 
     /// Say on stderr what is being done.
     #[arg(short, long, global = true)]

@@ -9,14 +9,14 @@ use clap::Args;
 use serde::Serialize;
 use torchlight::graph::unsupported_operators;
 use torchlight::plan::Role;
-use torchlight::{DeviceFacts, Graph, Plan, Program};
+use torchlight::{DeviceFacts, FlatTensor, Graph, Plan, Program};
 use torchlight_pte::{Constant, DelegateGraph, Instruction, Method, Value, ValueId, VkValue, VkValueId};
 
 use crate::Verdict;
 use crate::attention::PlanArgs;
 use crate::case::Case;
 use crate::device::GlobalArgs;
-use crate::program_file::ProgramFile;
+use crate::program_file::{DataFiles, ProgramFile};
 use crate::table::{Column, WIDTH, bytes, counted, table, text, wrap};
 
 /// Options of `inspect`.
@@ -109,6 +109,8 @@ pub(crate) fn inspect(global: &GlobalArgs, args: &InspectArgs, out: &mut impl Wr
     }
     let file = ProgramFile::open(&args.path)?;
     let program = file.program()?;
+    let data = DataFiles::open(&global.data, &args.path)?;
+    let data = data.parse()?;
     let wanted = |method: &&Method<'_>| args.method.as_deref().is_none_or(|name| name == method.name);
     let methods: Vec<&Method<'_>> = program.methods.iter().filter(wanted).collect();
     if methods.is_empty() {
@@ -127,7 +129,7 @@ pub(crate) fn inspect(global: &GlobalArgs, args: &InspectArgs, out: &mut impl Wr
         size_bytes: file.len(),
         named_data: program.named_keys().count(),
         named_data_bytes: program.named_keys().map(|(_, size)| size).sum(),
-        methods: methods.iter().map(|method| method_report(&program, method, (facts, args))).collect(),
+        methods: methods.iter().map(|method| method_report((&program, &data), method, (facts, args))).collect(),
         no_device,
     };
     if global.json {
@@ -139,12 +141,12 @@ pub(crate) fn inspect(global: &GlobalArgs, args: &InspectArgs, out: &mut impl Wr
     Ok(Verdict::Passed)
 }
 
-fn method_report(
-    program: &Program<'_>,
+fn method_report<'a>(
+    (program, data): (&Program<'a>, &[FlatTensor<'a>]),
     method: &Method<'_>,
     (facts, args): (Option<&DeviceFacts>, &InspectArgs),
 ) -> MethodReport {
-    let graph = Graph::from_method(program, method.name);
+    let graph = Graph::from_method_with_data(program, method.name, data);
     let plan = graph.as_ref().ok().zip(facts).map(|(graph, facts)| {
         let plan = Plan::new(graph, facts, args.plan.options());
         plan.map(|plan| plan_report(&plan, graph, facts))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use memmap2::Mmap;
-use torchlight::Program;
+use torchlight::{FlatTensor, Program};
 
 /// A mapped file.
 #[derive(Debug)]
@@ -47,6 +47,36 @@ impl ProgramFile {
     pub(crate) fn program(&self) -> Result<Program<'_>> {
         Program::parse(self).with_context(|| self.path.display().to_string())
     }
+}
+
+/// The `.ptd` files of a program: those that were named, or else those in its folder.
+pub(crate) struct DataFiles(Vec<ProgramFile>);
+
+impl DataFiles {
+    /// Maps them.
+    pub(crate) fn open(named: &[PathBuf], program: &Path) -> Result<Self> {
+        let paths = if named.is_empty() { beside(program) } else { named.to_vec() };
+        paths.iter().map(|path| ProgramFile::open(path)).collect::<Result<_>>().map(Self)
+    }
+
+    /// Parses them.
+    pub(crate) fn parse(&self) -> Result<Vec<FlatTensor<'_>>> {
+        let files = self.0.iter();
+        files.map(|file| FlatTensor::parse(file).with_context(|| file.path.display().to_string())).collect()
+    }
+}
+
+/// The `.ptd` files in a program's folder, sorted by name. A folder that cannot be listed has none.
+fn beside(program: &Path) -> Vec<PathBuf> {
+    let folder = match program.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "ptd") && path.is_file()).collect();
+    found.sort();
+    found
 }
 
 impl Deref for ProgramFile {

@@ -7,7 +7,7 @@ use torchlight::{Gpu, Graph, HostTensor, Input, Output, Profile, Session, Sessio
 
 use crate::case::Case;
 use crate::device::{GlobalArgs, Notices};
-use crate::program_file::ProgramFile;
+use crate::program_file::{DataFiles, ProgramFile};
 use crate::synthetic::InputArgs;
 
 /// Steps to run, in order, and a session for each program among them.
@@ -121,7 +121,9 @@ pub(crate) fn build_session(
 ) -> Result<Session> {
     let file = ProgramFile::open(path)?;
     let program = file.program()?;
-    let graph = Graph::from_method(&program, method).with_context(|| path.display().to_string())?;
+    let data = DataFiles::open(&global.data, path)?;
+    let graph =
+        Graph::from_method_with_data(&program, method, &data.parse()?).with_context(|| path.display().to_string())?;
     let session = Session::new(gpu, &graph, options).with_context(|| path.display().to_string())?;
     global.say(|| format!("{}: {method}\n{}", path.display(), session.plan()).trim_end().to_owned());
     Ok(session)

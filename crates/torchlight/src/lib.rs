@@ -33,4 +33,4 @@ pub use session::{
 #[cfg(not(target_arch = "wasm32"))]
 pub use session::{calibrate, warm_up};
 pub use tensor::{DType, Dims, HostTensor, MAX_RANK, TensorView};
-pub use torchlight_pte::Program;
+pub use torchlight_pte::{FlatTensor, Program};

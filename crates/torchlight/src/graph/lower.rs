@@ -4,7 +4,9 @@ mod layout;
 mod linear;
 mod transformer;
 
-use torchlight_pte::{Constant, DelegateGraph, OperatorCall, Program, VkDataType, VkTensor, VkValue, VkValueId};
+use torchlight_pte::{
+    Constant, DelegateGraph, FlatTensor, OperatorCall, Program, VkDataType, VkTensor, VkValue, VkValueId,
+};
 
 use super::{Add, AddSymInt, Graph, IntArg, Mul, Operator, Origin, SdpaWithKvCache, SelectAsSymInt, SymIntId, SymSize};
 use super::{Node, TensorId, UpdateCache};
@@ -66,10 +68,28 @@ pub(super) fn written_values(delegate: &DelegateGraph<'_>) -> Vec<VkValueId> {
     written
 }
 
+/// Where constants are found by their keys.
+#[derive(Clone, Copy)]
+pub(super) struct NamedData<'p, 'a> {
+    pub(super) program: &'p Program<'a>,
+    /// Files beside it.
+    pub(super) data: &'p [FlatTensor<'a>],
+}
+
+impl<'a> NamedData<'_, 'a> {
+    fn get(self, key: &str) -> std::result::Result<&'a [u8], String> {
+        let found = self.program.named_data(key).or_else(|| self.data.iter().find_map(|file| file.named_data(key)));
+        found.ok_or_else(|| match self.data.len() {
+            0 => format!("the program has no data named {key:?}, and no .ptd file was given"),
+            files => format!("neither the program nor {files} .ptd file(s) have data named {key:?}"),
+        })
+    }
+}
+
 /// One delegate call on its way into a [`Graph`].
 pub(super) struct DelegateLowering<'g, 'p, 'a> {
     pub(super) graph: &'g mut Graph<'a>,
-    program: &'p Program<'a>,
+    named: NamedData<'p, 'a>,
     delegate: &'p DelegateGraph<'a>,
     instruction: u32,
     tensors: Vec<Option<TensorId>>,
@@ -80,12 +100,12 @@ impl<'g, 'p, 'a> DelegateLowering<'g, 'p, 'a> {
     /// A lowering in which the delegate's inputs are already tensors of the graph.
     pub(super) fn new(
         graph: &'g mut Graph<'a>,
-        program: &'p Program<'a>,
+        named: NamedData<'p, 'a>,
         delegate: &'p DelegateGraph<'a>,
         instruction: u32,
     ) -> Self {
         let count = delegate.values.len();
-        Self { graph, program, delegate, instruction, tensors: vec![None; count], sym_ints: vec![None; count] }
+        Self { graph, named, delegate, instruction, tensors: vec![None; count], sym_ints: vec![None; count] }
     }
 
     /// Binds a value of the delegate to a tensor of the graph.
@@ -132,9 +152,10 @@ impl<'g, 'p, 'a> DelegateLowering<'g, 'p, 'a> {
         let constant = meta.constant.and_then(|id| self.delegate.constants.get(id.0 as usize));
         let bytes = match constant {
             Some(Constant::Inline(bytes)) => *bytes,
-            Some(Constant::Named { key, .. }) => self.program.named_data(key).ok_or_else(|| {
-                Error::Malformed(format!("delegate value {}: the program has no data named {key:?}", value.0))
-            })?,
+            Some(Constant::Named { key, .. }) => self
+                .named
+                .get(key)
+                .map_err(|detail| Error::Malformed(format!("delegate value {}: {detail}", value.0)))?,
             None => return Err(Error::Malformed(format!("delegate value {} names no constant of the graph", value.0))),
         };
         let wanted = meta.dims.iter().fold(meta.dtype.size_bytes(), |n, &size| n.saturating_mul(size.into()));

@@ -4,10 +4,10 @@
 //! nothing. Only a delegate that writes into a tensor somebody still needs gets a copy of its own, and only an input
 //! whose new content ended in another tensor is copied back at the end of the run.
 
-use torchlight_pte::{DelegateGraph, Instruction, Method, Program, ScalarType, Value, ValueId};
+use torchlight_pte::{DelegateGraph, FlatTensor, Instruction, Method, Program, ScalarType, Value, ValueId};
 use torchlight_pte::{Dynamism, TensorMeta, VkValue, VkValueId};
 
-use super::lower::{DelegateLowering, tensor_dtype, written_values};
+use super::lower::{DelegateLowering, NamedData, tensor_dtype, written_values};
 use super::{CopyTensor, Graph, GraphInput, GraphOutput, Node, Operator, Origin, TensorId};
 use crate::error::{Error, Result};
 use crate::tensor::DType;
@@ -21,6 +21,16 @@ impl<'a> Graph<'a> {
     /// [`Error::Unsupported`] names the first thing that Torchlight does not run; [`Error::Malformed`] and
     /// [`Error::Shape`] say what contradicts itself.
     pub fn from_method(program: &Program<'a>, method: &str) -> Result<Self> {
+        Self::from_method_with_data(program, method, &[])
+    }
+
+    /// Reads a method of a program whose constants lie in `.ptd` files, or some of them.
+    ///
+    /// A constant is looked for in the program first, then in the files in their order.
+    ///
+    /// # Errors
+    /// As [`Self::from_method`]; [`Error::Malformed`] where a constant is in none of them.
+    pub fn from_method_with_data(program: &Program<'a>, method: &str, data: &[FlatTensor<'a>]) -> Result<Self> {
         let Some(method) = program.method(method) else {
             // A damaged file's names may hold anything: a message stays on one line.
             let names: Vec<String> =
@@ -37,7 +47,7 @@ impl<'a> Graph<'a> {
             outputs: Vec::new(),
         };
         let names = vec![None; method.values.len()];
-        let mut lowering = MethodLowering { program, method, graph, names };
+        let mut lowering = MethodLowering { named: NamedData { program, data }, method, graph, names };
         lowering.inputs()?;
         for (index, instruction) in method.instructions.iter().enumerate() {
             lowering.instruction(index, instruction)?;
@@ -49,7 +59,7 @@ impl<'a> Graph<'a> {
 }
 
 struct MethodLowering<'p, 'a> {
-    program: &'p Program<'a>,
+    named: NamedData<'p, 'a>,
     method: &'p Method<'a>,
     graph: Graph<'a>,
     /// The tensor that each value of the program names now.
@@ -163,7 +173,7 @@ impl<'p, 'a> MethodLowering<'p, 'a> {
             let needed = writes && (shared || self.is_needed_after(index, tensor, outputs));
             bound.push(if needed { self.copy(index, tensor)? } else { tensor });
         }
-        let mut lowering = DelegateLowering::new(&mut self.graph, self.program, &vk, index as u32);
+        let mut lowering = DelegateLowering::new(&mut self.graph, self.named, &vk, index as u32);
         for (&vk_input, &tensor) in vk.inputs.iter().zip(&bound) {
             lowering.bind(vk_input, tensor);
         }
@@ -297,7 +307,7 @@ impl<'p, 'a> MethodLowering<'p, 'a> {
             return Ok(tensor);
         }
         let meta = self.meta(id)?;
-        let Some(bytes) = self.program.constant(meta.data_buffer_idx) else {
+        let Some(bytes) = self.named.program.constant(meta.data_buffer_idx) else {
             return Err(Error::Malformed(format!("value {} is read before anything writes it", id.0)));
         };
         let dtype = host_dtype(id, meta.dtype)?;
