@@ -304,39 +304,6 @@ pub fn workgroups(problem: &AttentionProblem, shape: Shape, splits: u32) -> u64 
     u64::from(problem.kv_heads) * u64::from(shape.row_blocks(problem)) * u64::from(splits)
 }
 
-/// Elements of the buffers between the splits and their merge.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Scratch {
-    /// 32-bit floats of the splits' outputs: `[row][split][head_dim]`.
-    pub partial_out: u64,
-    /// 32-bit floats of the splits' maxima and sums: `[row][split][2]`.
-    pub partial_max_sum: u64,
-    /// 32-bit counters: zero before the first run, and after each.
-    pub counters: u64,
-}
-
-/// Enough scratch for every step with at most `largest`'s new tokens and context. Where no step has more than one split,
-/// one element each, since a buffer must have some.
-pub fn scratch(largest: &AttentionProblem, shape: Shape, target_workgroups: u32) -> Scratch {
-    let of_step = |new_tokens: u32| {
-        let input_pos = largest.context_len().saturating_sub(new_tokens);
-        let problem = AttentionProblem { new_tokens, input_pos, ..*largest };
-        // The rounding of chunks lets splits shrink where the context grows: take what they were rounded from.
-        let blocks = problem.kv_heads * shape.row_blocks(&problem);
-        let splits = (target_workgroups / blocks).min(largest.context_len() / SPLIT_KEYS).clamp(1, MAX_SPLITS);
-        let entries = u64::from(problem.q_heads * new_tokens) * u64::from(if splits > 1 { splits } else { 0 });
-        (entries, u64::from(blocks))
-    };
-    let (entries, counters) = (1..=largest.new_tokens)
-        .map(of_step)
-        .fold((0, 1), |(entries, counters), step| (entries.max(step.0), counters.max(step.1)));
-    Scratch {
-        partial_out: (entries * u64::from(largest.head_dim)).max(4),
-        partial_max_sum: (entries * 2).max(2),
-        counters,
-    }
-}
-
 /// What a step must do: read q and each visible key and value once, write the output. A score costs a multiply-add an
 /// element for itself and one for its value, then scale, maximum, subtraction, exponential and sum.
 pub fn work(problem: &AttentionProblem, kv: KvType) -> Work {
@@ -423,22 +390,6 @@ mod tests {
                 let chunk = params(&problem, shape, splits).chunk;
                 assert!((1..=MAX_SPLITS).contains(&splits));
                 assert!((splits - 1) * chunk < context_len && splits * chunk >= context_len);
-            }
-        }
-    }
-
-    #[test]
-    fn scratch_is_enough_for_every_smaller_step() {
-        let largest = AttentionProblem { new_tokens: 8, input_pos: 1992, q_heads: 12, kv_heads: 2, ..DECODE };
-        let shape = shape(&largest, KvType::F16, Some(32), Merge::Fused);
-        let scratch = scratch(&largest, shape, 384);
-        for new_tokens in 1..=8 {
-            for input_pos in 0..=2000 - new_tokens {
-                let problem = AttentionProblem { new_tokens, input_pos, ..largest };
-                let splits = splits(&problem, shape, 384);
-                let entries = u64::from(problem.q_heads * new_tokens * splits);
-                assert!(splits == 1 || entries * 64 <= scratch.partial_out && entries * 2 <= scratch.partial_max_sum);
-                assert!(workgroups(&problem, shape, splits) <= scratch.counters * u64::from(splits));
             }
         }
     }

@@ -108,3 +108,23 @@ fn merge(problem: &AttentionProblem, splits: u32, slot: &mut [u8]) -> u64 {
     write(slot, &sdpa_merge::params(problem, splits));
     if splits > 1 { sdpa_merge::workgroups(problem) } else { 0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_never_exceed_scratch_and_each_has_a_key() {
+        for (capacity_rows, new_tokens, input_pos) in [(0, 1, 99), (64, 1, 0), (200, 3, 997), (5000, 8, 4000)] {
+            let problem =
+                AttentionProblem { q_heads: 12, kv_heads: 2, head_dim: 64, new_tokens, input_pos, scale: 1.0 };
+            let parts = Parts { target_workgroups: 384, capacity_rows };
+            for wanted in 1..300 {
+                let fitting = parts.fitting(&problem, wanted);
+                assert!(fitting == 1 || u64::from(fitting * 12 * new_tokens) <= capacity_rows, "{parts:?} {wanted}");
+                let chunk = problem.context_len().div_ceil(fitting);
+                assert!((fitting - 1) * chunk < problem.context_len(), "{parts:?} {wanted}");
+            }
+        }
+    }
+}
