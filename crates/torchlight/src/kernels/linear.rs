@@ -59,6 +59,30 @@ impl LinearProblem {
     }
 }
 
+/// What becomes of a product.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// It is the result.
+    #[default]
+    Plain,
+    /// A residual of the result's shape is added.
+    Add,
+    /// The weight has the rows of a gate, then as many of an up projection: the result is `silu(gate) * up`.
+    SwiGlu,
+}
+
+/// The type of a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WeightType {
+    /// 32-bit floats.
+    F32,
+    /// Numbers of 4 bits; so many columns share a scale.
+    Q4 {
+        /// Columns that share a scale.
+        group: u32,
+    },
+}
+
 /// The params slot of layers over f32 weights.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
