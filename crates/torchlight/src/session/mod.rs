@@ -18,6 +18,8 @@ pub use inputs::Input;
 pub use options::SessionOptions;
 pub use outputs::Output;
 
+use std::borrow::Cow;
+
 use crate::error::{Error, Result};
 use crate::gpu::{Clock, Command, Download, Engine, EngineOptions, Gpu, Pending, Run, Submitted};
 use crate::graph::{Graph, GraphOutput, Live, Origin, TensorId};
@@ -388,13 +390,15 @@ fn largest_download(graph: &Graph<'_>, output: &GraphOutput) -> u64 {
 
 fn upload_constants(engine: &Engine, plan: &Plan, graph: &Graph<'_>) {
     for (index, buffer) in plan.buffers.iter().enumerate() {
-        if let Role::Constant(tensor) = buffer.role
-            && let Origin::Constant(bytes) = graph.tensor(tensor).origin
-        {
-            match plan.dtype(tensor) {
-                DType::F16 => engine.upload(BufferId(index as u32), &half::narrow(bytes)),
-                _ => engine.upload(BufferId(index as u32), bytes),
-            }
+        let Role::Constant(tensor) = buffer.role else { continue };
+        let segments: Vec<&[u8]> = graph.tensor(tensor).segments().map(|(_, bytes)| bytes).collect();
+        let bytes: Cow<'_, [u8]> = match segments[..] {
+            [whole] => whole.into(),
+            _ => segments.concat().into(),
+        };
+        match plan.dtype(tensor) {
+            DType::F16 => engine.upload(BufferId(index as u32), &half::narrow(&bytes)),
+            _ => engine.upload(BufferId(index as u32), &bytes),
         }
     }
 }
