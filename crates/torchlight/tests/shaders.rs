@@ -33,10 +33,9 @@ fn fields(stem: &str) -> Vec<Field> {
         "calibrate_copy" => fields!(calibrate_copy { lanes }),
         "calibrate_fma" => fields!(calibrate_fma { iterations, invocations }),
         "embedding_q4" => fields!(embedding_q4 { elements, rows, columns, group }),
-        "linear_q4_tile" => fields!(linear_q4_tile { rows, in_features, out_features, has_bias, group }),
-        "linear_q4_vector" => fields!(linear_q4_vector { rows, in_features, out_features, has_bias, group }),
-        "linear_tile" => fields!(linear_tile { rows, in_features, out_features, has_bias }),
-        "linear_vector" => fields!(linear_vector { rows, in_features, out_features, has_bias }),
+        "linear_q4_tile" | "linear_q4_vector" | "linear_tile" | "linear_vector" => {
+            fields!(linear_vector { rows, in_features, out_features, has_bias, group, eps })
+        }
         "calibrate_matrix" => fields!(calibrate_matrix { iterations, workgroups }),
         "embedding" => fields!(embedding { lanes, row_lanes, rows }),
         "rms_norm" => fields!(rms_norm { rows, row_lanes, width, eps }),

@@ -1,10 +1,10 @@
 //! `linear_q4_tile`: a linear layer of many rows over a weight of 4-bit numbers, tile by tile.
 
 use super::linear::{self, LinearProblem};
-use super::quantised::{self, Packing};
-use super::{Access, Bounds, Kernel, Needs, Variant, Work};
+use super::quantised::Packing;
+use super::{Access, Bounds, Kernel, Needs, Variant};
 
-pub use super::quantised::Params;
+pub use super::linear::{Params, params};
 
 /// Invocations of a workgroup.
 pub const WORKGROUP_SIZE: u32 = 128;
@@ -33,17 +33,7 @@ pub fn variant(packing: Packing) -> Variant {
     }
 }
 
-/// Params of a step.
-pub fn params(problem: &LinearProblem, group: u32) -> Params {
-    quantised::params(problem, group)
-}
-
 /// Workgroups of a step.
 pub fn workgroups(problem: &LinearProblem) -> u64 {
     problem.tiles()
-}
-
-/// What a step must do: read x, numbers, scales and bias once, write the result.
-pub fn work(problem: &LinearProblem, group: u32) -> Work {
-    quantised::work(problem, group)
 }

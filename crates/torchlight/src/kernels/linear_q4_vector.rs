@@ -1,10 +1,10 @@
 //! `linear_q4_vector`: a linear layer of few rows, one pass over a weight of 4-bit numbers.
 
 use super::linear::LinearProblem;
-use super::quantised::{self, Packing};
-use super::{Access, Bounds, Kernel, Needs, Variant, Work};
+use super::quantised::Packing;
+use super::{Access, Bounds, Kernel, Needs, Variant};
 
-pub use super::quantised::Params;
+pub use super::linear::{Params, params};
 
 /// Invocations of a workgroup.
 pub const WORKGROUP_SIZE: u32 = 64;
@@ -31,17 +31,7 @@ pub fn variant(packing: Packing, rows: u32) -> Variant {
     }
 }
 
-/// Params of a step.
-pub fn params(problem: &LinearProblem, group: u32) -> Params {
-    quantised::params(problem, group)
-}
-
 /// Workgroups of a step, whatever its rows.
 pub fn workgroups(problem: &LinearProblem) -> u64 {
     problem.vectors()
-}
-
-/// What a step must do: read x, numbers, scales and bias once, write the result.
-pub fn work(problem: &LinearProblem, group: u32) -> Work {
-    quantised::work(problem, group)
 }

@@ -23,6 +23,7 @@ struct Params {
     out_features: u32,
     has_bias: u32,
     group: u32,  // columns that share a scale
+    eps: f32,
 }
 
 const WORKGROUP_SIZE: u32 = 64u;

@@ -1,9 +1,9 @@
 //! `linear_tile`: a linear layer of many rows over an f32 weight, tile by tile.
 
 use super::linear::{self, Alignment, LinearProblem};
-use super::{Access, Bounds, Kernel, Needs, Variant, Work};
+use super::{Access, Bounds, Kernel, Needs, Variant};
 
-pub use super::linear::Params;
+pub use super::linear::{Params, params};
 
 /// Invocations of a workgroup.
 pub const WORKGROUP_SIZE: u32 = 128;
@@ -31,17 +31,7 @@ pub fn variant(alignment: Alignment) -> Variant {
     }
 }
 
-/// Params of a step.
-pub fn params(problem: &LinearProblem) -> Params {
-    linear::params(problem)
-}
-
 /// Workgroups of a step.
 pub fn workgroups(problem: &LinearProblem) -> u64 {
     problem.tiles()
-}
-
-/// What a step must do: read x, weight and bias once, write the result.
-pub fn work(problem: &LinearProblem) -> Work {
-    super::linear_vector::work(problem)
 }

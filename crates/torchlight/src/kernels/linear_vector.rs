@@ -1,9 +1,9 @@
 //! `linear_vector`: a linear layer of few rows, one pass over an f32 weight.
 
-use super::linear::{self, Alignment, LinearProblem};
-use super::{Access, Bounds, Kernel, Needs, Variant, Work};
+use super::linear::{Alignment, LinearProblem};
+use super::{Access, Bounds, Kernel, Needs, Variant};
 
-pub use super::linear::Params;
+pub use super::linear::{Params, params};
 
 /// Invocations of a workgroup.
 pub const WORKGROUP_SIZE: u32 = 64;
@@ -30,17 +30,7 @@ pub fn variant(alignment: Alignment, rows: u32) -> Variant {
     }
 }
 
-/// Params of a step.
-pub fn params(problem: &LinearProblem) -> Params {
-    linear::params(problem)
-}
-
 /// Workgroups of a step, whatever its rows.
 pub fn workgroups(problem: &LinearProblem) -> u64 {
     problem.vectors()
-}
-
-/// What a step must do: read x, weight and bias once, write the result.
-pub fn work(problem: &LinearProblem) -> Work {
-    problem.work(4 * u64::from(problem.in_features) * u64::from(problem.out_features))
 }

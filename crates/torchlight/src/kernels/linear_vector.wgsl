@@ -17,6 +17,8 @@ struct Params {
     in_features: u32,
     out_features: u32,
     has_bias: u32,
+    group: u32,
+    eps: f32,
 }
 
 const WORKGROUP_SIZE: u32 = 64u;

@@ -5,10 +5,8 @@
 
 use std::borrow::Cow;
 
-use bytemuck::{Pod, Zeroable};
-
-use super::linear::{Alignment, LinearProblem, VECTOR_ROWS, four};
-use super::{Variant, Work, linear_q4_tile, linear_q4_vector};
+use super::linear::{Alignment, VECTOR_ROWS, four};
+use super::{Variant, linear_q4_tile, linear_q4_vector};
 
 /// How much of a weight is loaded at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,34 +76,6 @@ impl Packing {
     }
 }
 
-/// The params slot of layers over weights of 4-bit numbers.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-pub struct Params {
-    /// Rows of x.
-    pub rows: u32,
-    /// Elements of a row of x.
-    pub in_features: u32,
-    /// Elements of a row of the result.
-    pub out_features: u32,
-    /// 1 where a bias is added, or 0.
-    pub has_bias: u32,
-    /// Columns that share a scale.
-    pub group: u32,
-}
-
-/// Params of a step.
-pub(super) fn params(problem: &LinearProblem, group: u32) -> Params {
-    let LinearProblem { rows, in_features, out_features, has_bias } = *problem;
-    Params { rows, in_features, out_features, has_bias: has_bias.into(), group }
-}
-
-/// What a step must do: read x, numbers, scales and bias once, write the result.
-pub(super) fn work(problem: &LinearProblem, group: u32) -> Work {
-    let [inputs, outputs] = [problem.in_features, problem.out_features].map(u64::from);
-    problem.work(outputs * (inputs / 2 + 4 * (inputs / u64::from(group))))
-}
-
 /// Every variant of the kernels; of the vector kernel those of the fewest rows and the most.
 pub(super) fn representatives() -> Vec<Variant> {
     let vectors = [Packing::Loads, Packing::Words, Packing::Any].into_iter();
@@ -131,12 +101,5 @@ mod tests {
         ] {
             assert_eq!(Packing::of(features[0], features[1], group), wanted, "{features:?} in groups of {group}");
         }
-    }
-
-    #[test]
-    fn work_counts_each_number_and_scale_once() {
-        let problem = LinearProblem { rows: 3, in_features: 12, out_features: 5, has_bias: false };
-        // x 36 and out 15 of 4 bytes; 60 numbers of half a byte; 10 scales in groups of 6.
-        assert_eq!(work(&problem, 6), Work { bytes: 4 * (36 + 15) + 30 + 40, flops: 2 * 180 });
     }
 }

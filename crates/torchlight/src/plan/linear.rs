@@ -3,9 +3,9 @@
 use super::builder::{Builder, Draft, Operand};
 use super::launch::{Described, Launch, write};
 use crate::graph::{Linear, LinearQ4, Live, TensorId};
-use crate::kernels::linear::{Alignment, VECTOR_ROWS};
+use crate::kernels::linear::{self, Alignment, Ending, VECTOR_ROWS, WeightType};
 use crate::kernels::quantised::Packing;
-use crate::kernels::{LinearProblem, Variant, Work, linear_q4_tile, linear_q4_vector, linear_tile, linear_vector};
+use crate::kernels::{LinearProblem, Variant, linear_q4_tile, linear_q4_vector, linear_tile, linear_vector};
 use crate::tensor::Dims;
 
 /// A kernel of a linear layer, and where it finds its sizes.
@@ -38,12 +38,19 @@ impl LinearKernel {
     const fn is_vector(self) -> bool {
         matches!(self, Self::Vector | Self::Q4Vector(_))
     }
+
+    const fn weight(self) -> WeightType {
+        match self {
+            Self::Vector | Self::Tile => WeightType::F32,
+            Self::Q4Vector(group) | Self::Q4Tile(group) => WeightType::Q4 { group },
+        }
+    }
 }
 
 impl LinearLaunch {
     /// The problem of a run. Shapes were checked when they were inferred.
     fn problem(&self, live: &Live) -> LinearProblem {
-        problem(live.dims(self.x), live.dims(self.weight), self.has_bias)
+        problem((live.dims(self.x), live.dims(self.weight)), self.kernel.weight(), self.has_bias)
     }
 
     /// Writes the params of a run and returns the number of workgroups: 0 where the other kernel takes it.
@@ -52,12 +59,7 @@ impl LinearLaunch {
         if problem.is_vector() != self.kernel.is_vector() {
             return 0;
         }
-        match self.kernel {
-            LinearKernel::Vector => write(slot, &linear_vector::params(&problem)),
-            LinearKernel::Tile => write(slot, &linear_tile::params(&problem)),
-            LinearKernel::Q4Vector(group) => write(slot, &linear_q4_vector::params(&problem, group)),
-            LinearKernel::Q4Tile(group) => write(slot, &linear_q4_tile::params(&problem, group)),
-        }
+        write(slot, &linear::params(&problem, 0.0));
         self.workgroups(&problem)
     }
 
@@ -72,35 +74,29 @@ impl LinearLaunch {
 
     pub(super) fn describe(&self, live: &Live) -> Described {
         let problem = self.problem(live);
-        let LinearProblem { rows, in_features, out_features, .. } = problem;
-        let numbers = match self.kernel {
-            LinearKernel::Vector | LinearKernel::Tile => String::new(),
-            LinearKernel::Q4Vector(group) | LinearKernel::Q4Tile(group) => format!(" g{group}"),
+        let LinearProblem { rows, in_features, out_features, weight, .. } = problem;
+        let numbers = match weight {
+            WeightType::F32 => String::new(),
+            WeightType::Q4 { group } => format!(" g{group}"),
         };
         Described {
             shape: format!("s{rows} k{in_features} n{out_features}{numbers}"),
             context_len: None,
-            work: self.work(&problem),
-        }
-    }
-
-    fn work(&self, problem: &LinearProblem) -> Work {
-        match self.kernel {
-            LinearKernel::Vector => linear_vector::work(problem),
-            LinearKernel::Tile => linear_tile::work(problem),
-            LinearKernel::Q4Vector(group) => linear_q4_vector::work(problem, group),
-            LinearKernel::Q4Tile(group) => linear_q4_tile::work(problem, group),
+            work: problem.work(),
         }
     }
 }
 
-fn problem(x: Dims, weight: Dims, has_bias: bool) -> LinearProblem {
+fn problem((x, rows): (Dims, Dims), weight: WeightType, has_bias: bool) -> LinearProblem {
     let in_features = x.as_slice().last().copied().unwrap_or(1);
     LinearProblem {
         rows: (x.elements() / u64::from(in_features)) as u32,
         in_features,
-        out_features: weight.as_slice().first().copied().unwrap_or(1),
+        out_features: rows.as_slice().first().copied().unwrap_or(1),
+        weight,
         has_bias,
+        has_norm: false,
+        ending: Ending::Plain,
     }
 }
 
@@ -116,7 +112,7 @@ struct Tensors {
 impl Builder<'_, '_> {
     pub(super) fn linear(&self, op: &Linear) -> Vec<Draft> {
         let tensors = Tensors { x: op.x, weight: op.weight, scales: None, bias: op.bias, out: op.out };
-        let largest = self.largest(&tensors);
+        let largest = self.largest(&tensors, WeightType::F32);
         let alignment = match self.is_static(op.weight) {
             true => Alignment::of(largest.in_features, largest.out_features),
             // Live sizes may be any.
@@ -131,7 +127,7 @@ impl Builder<'_, '_> {
         let weight = op.weight;
         let scales = Some(weight.scales);
         let tensors = Tensors { x: op.x, weight: weight.weight, scales, bias: op.bias, out: op.out };
-        let largest = self.largest(&tensors);
+        let largest = self.largest(&tensors, WeightType::Q4 { group: weight.group });
         let packing = match self.is_static(weight.weight) {
             true => Packing::of(largest.in_features, largest.out_features, weight.group),
             false => Packing::Any,
@@ -143,15 +139,15 @@ impl Builder<'_, '_> {
     }
 
     /// The problem with every size at its upper bound.
-    fn largest(&self, tensors: &Tensors) -> LinearProblem {
+    fn largest(&self, tensors: &Tensors, weight: WeightType) -> LinearProblem {
         let bound = |tensor| self.graph.tensor(tensor).bound;
-        problem(bound(tensors.x), bound(tensors.weight), tensors.bias.is_some())
+        problem((bound(tensors.x), bound(tensors.weight)), weight, tensors.bias.is_some())
     }
 
     /// The kernels, few rows first, that some run can take.
     fn routes(&self, tensors: &Tensors, kernels: [(LinearKernel, Variant); 2]) -> Vec<Draft> {
         let &Tensors { x, weight, scales, bias, out } = tensors;
-        let largest = self.largest(tensors);
+        let largest = self.largest(tensors, kernels[0].0.weight());
         let is_static = self.is_static(x);
         let can_run = |kernel: LinearKernel| match kernel.is_vector() {
             true => largest.is_vector() || !is_static,
