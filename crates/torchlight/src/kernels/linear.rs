@@ -17,9 +17,6 @@ pub const VECTOR_ROWS: u32 = 4;
 /// Rows and output features of a tile.
 pub(super) const TILE: [u32; 2] = [32, 64];
 
-/// Output features of a workgroup of a vector kernel.
-pub(super) const VECTOR_OUTPUTS: u32 = 8;
-
 /// A linear layer in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinearProblem {
@@ -51,11 +48,6 @@ impl LinearProblem {
     /// Whether it takes a vector kernel.
     pub const fn is_vector(&self) -> bool {
         self.rows <= VECTOR_ROWS
-    }
-
-    /// Workgroups of a vector kernel.
-    pub(super) const fn vectors(&self) -> u64 {
-        self.out_features.div_ceil(VECTOR_OUTPUTS) as u64
     }
 
     /// Workgroups of a tile kernel.
@@ -235,6 +227,35 @@ impl Alignment {
         }
     }
 
+    /// The load of a quad of a norm's weight.
+    pub(super) fn norm_loads(self) -> Cow<'static, str> {
+        match self {
+            Self::Four => "fn norm_quad(first: u32) -> vec4<f32> { return norm[first / 4u]; }\n".into(),
+            Self::One => {
+                format!("fn norm_quad(first: u32) -> vec4<f32> {{ return {}; }}\n", four("norm[first + #u]")).into()
+            }
+        }
+    }
+
+    /// How the vector kernel loads an f32 weight: `load` of four columns, `zero` for columns that are not there, and the
+    /// `values` of a load; there are no scales.
+    pub(super) fn vector_loads(self) -> String {
+        let (stored, load, values) = match self {
+            Self::Four => ("vec4<f32>", "weight[(weight_row * params.in_features + column) / 4u]".to_owned(), "load"),
+            Self::One => ("f32", four("weight[weight_row * params.in_features + column + #u]"), "inside(load, column)"),
+        };
+        format!(
+            "const COLUMNS: u32 = 4u;\n\
+             alias Stored = {stored};\n\
+             alias Load = vec4<f32>;\n\
+             fn load(weight_row: u32, column: u32) -> Load {{ return {load}; }}\n\
+             fn zero() -> Load {{ return vec4<f32>(0.0); }}\n\
+             fn values(load: Load, quad: u32, column: u32, weight_row: u32) -> vec4<f32> {{ return {values}; }}\n\
+             fn prepared(quad: vec4<f32>) -> vec4<f32> {{ return quad; }}\n\
+             fn shared_scale(column: u32, weight_row: u32) -> f32 {{ return 1.0; }}\n"
+        )
+    }
+
     /// The load of a quad of an f32 weight.
     pub(super) fn weight_loads(self) -> Cow<'static, str> {
         match self {
@@ -257,13 +278,10 @@ impl Alignment {
     }
 }
 
-/// Every variant of the kernels of linear layers; of the vector kernels those of the fewest rows and the most.
+/// Every variant of the tile kernel over f32 weights, and some of everything of the vector kernel.
 pub(super) fn representatives() -> Vec<Variant> {
-    let floats = Alignment::ALL.into_iter().flat_map(|alignment| {
-        let [one, most] = [1, VECTOR_ROWS].map(|rows| linear_vector::variant(alignment, rows));
-        [one, most, linear_tile::variant(alignment)]
-    });
-    floats.collect()
+    let tiles = Alignment::ALL.into_iter().map(linear_tile::variant);
+    linear_vector::representatives().into_iter().chain(tiles).collect()
 }
 
 /// A quad of which columns past the last are 0.
@@ -314,7 +332,6 @@ mod tests {
     #[test]
     fn workgroups_cover_what_no_tile_divides() {
         let problem = |rows, out_features| LinearProblem { rows, out_features, ..PLAIN };
-        assert_eq!([1, 8, 9].map(|outputs| problem(1, outputs).vectors()), [1, 1, 2]);
         assert_eq!([(32, 64), (33, 64), (33, 65)].map(|(rows, outputs)| problem(rows, outputs).tiles()), [1, 2, 4]);
         assert_eq!([1, 4, 5].map(|rows| problem(rows, 8).is_vector()), [true, true, false]);
     }

@@ -15,7 +15,6 @@ mod grid;
 mod lane;
 pub mod linear;
 pub mod linear_q4_tile;
-pub mod linear_q4_vector;
 pub mod linear_tile;
 pub mod linear_vector;
 pub mod quantised;

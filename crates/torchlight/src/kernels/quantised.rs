@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-use super::linear::{Alignment, VECTOR_ROWS, four};
-use super::{Variant, linear_q4_tile, linear_q4_vector};
+use super::linear::{Alignment, four};
+use super::{Variant, linear_q4_tile};
 
 /// How much of a weight is loaded at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +36,39 @@ impl Packing {
             Self::Loads | Self::Words => Alignment::Four,
             Self::Any => Alignment::One,
         }
+    }
+
+    /// How the vector kernel loads a word of eight columns: `load`, `zero` for columns that are not there, the `values` of a
+    /// quad of a load, for which x is `prepared`; the scale that a load has in common.
+    pub(super) fn vector_loads(self) -> String {
+        let (load, values, scale) = match self {
+            Self::Loads | Self::Words => (
+                "return weight[(weight_row * (params.in_features / 2u) + column / 2u) / 4u];",
+                "numbers(load >> (quad * 16u))".to_owned(),
+                "scales[column / params.group * (PARTS * params.out_features) + weight_row]",
+            ),
+            Self::Any => (
+                concat!(
+                    "let first = weight_row * (params.in_features / 2u) + column / 2u; let shift = first % 4u * 8u; ",
+                    "return (weight[first / 4u] >> shift) | ((weight[first / 4u + 1u] << 1u) << (31u - shift));",
+                ),
+                format!(
+                    "inside(numbers(load >> (quad * 16u)) * {}, column)",
+                    four("scales[(column + #u) / params.group * (PARTS * params.out_features) + weight_row]")
+                ),
+                "1.0",
+            ),
+        };
+        format!(
+            "const COLUMNS: u32 = 8u;\n\
+             alias Stored = u32;\n\
+             alias Load = u32;\n\
+             fn load(weight_row: u32, column: u32) -> Load {{ {load} }}\n\
+             fn zero() -> Load {{ return 0x88888888u; }}\n\
+             fn values(load: Load, quad: u32, column: u32, weight_row: u32) -> vec4<f32> {{ return {values}; }}\n\
+             fn prepared(quad: vec4<f32>) -> vec4<f32> {{ return quad * INVERSE_POWERS; }}\n\
+             fn shared_scale(column: u32, weight_row: u32) -> f32 {{ return {scale}; }}\n"
+        )
     }
 
     /// The functions of the variant block: `load` from a byte on, `word` of a load; the scales of four outputs that a
@@ -76,11 +109,9 @@ impl Packing {
     }
 }
 
-/// Every variant of the kernels; of the vector kernel those of the fewest rows and the most.
+/// Every variant of the tile kernel.
 pub(super) fn representatives() -> Vec<Variant> {
-    let vectors = [Packing::Loads, Packing::Words, Packing::Any].into_iter();
-    let vectors = vectors.flat_map(|packing| [1, VECTOR_ROWS].map(|rows| linear_q4_vector::variant(packing, rows)));
-    vectors.chain([Packing::Words, Packing::Any].map(linear_q4_tile::variant)).collect()
+    [Packing::Words, Packing::Any].map(linear_q4_tile::variant).to_vec()
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use super::builder::{Builder, Draft, Operand};
 use super::launch::{Described, Launch, write};
-use crate::graph::{Linear, LinearQ4, Live, TensorId};
-use crate::kernels::linear::{self, Alignment, Ending, VECTOR_ROWS, WeightType};
-use crate::kernels::quantised::Packing;
-use crate::kernels::{LinearProblem, Variant, linear_q4_tile, linear_q4_vector, linear_tile, linear_vector};
+use crate::graph::{Linear, LinearQ4, Live, Quantised, TensorId};
+use crate::kernels::linear::{self, Ending, Form, Loads, WeightType};
+use crate::kernels::{LinearProblem, linear_q4_tile, linear_tile, linear_vector};
 use crate::tensor::Dims;
 
 /// A kernel of a linear layer, and where it finds its sizes.
@@ -15,6 +14,8 @@ pub struct LinearLaunch {
     pub x: TensorId,
     /// A row for each output feature.
     pub weight: TensorId,
+    /// The type of the weight.
+    pub weight_type: WeightType,
     /// Whether a bias is added.
     pub has_bias: bool,
     /// The kernel.
@@ -24,33 +25,22 @@ pub struct LinearLaunch {
 /// The kernels of linear layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinearKernel {
-    /// Few rows, f32 weight.
-    Vector,
-    /// Many rows, f32 weight.
+    /// Few rows.
+    Vector(linear_vector::Shape),
+    /// Many rows.
     Tile,
-    /// Few rows, 4-bit weight in groups of so many columns.
-    Q4Vector(u32),
-    /// Many rows, 4-bit weight in groups of so many columns.
-    Q4Tile(u32),
 }
 
 impl LinearKernel {
     const fn is_vector(self) -> bool {
-        matches!(self, Self::Vector | Self::Q4Vector(_))
-    }
-
-    const fn weight(self) -> WeightType {
-        match self {
-            Self::Vector | Self::Tile => WeightType::F32,
-            Self::Q4Vector(group) | Self::Q4Tile(group) => WeightType::Q4 { group },
-        }
+        matches!(self, Self::Vector(_))
     }
 }
 
 impl LinearLaunch {
     /// The problem of a run. Shapes were checked when they were inferred.
     fn problem(&self, live: &Live) -> LinearProblem {
-        problem((live.dims(self.x), live.dims(self.weight)), self.kernel.weight(), self.has_bias)
+        problem((live.dims(self.x), live.dims(self.weight)), self.weight_type, self.has_bias)
     }
 
     /// Writes the params of a run and returns the number of workgroups: 0 where the other kernel takes it.
@@ -64,11 +54,10 @@ impl LinearLaunch {
     }
 
     fn workgroups(&self, problem: &LinearProblem) -> u64 {
-        match self.kernel {
-            LinearKernel::Vector => linear_vector::workgroups(problem),
-            LinearKernel::Tile => linear_tile::workgroups(problem),
-            LinearKernel::Q4Vector(_) => linear_q4_vector::workgroups(problem),
-            LinearKernel::Q4Tile(_) => linear_q4_tile::workgroups(problem),
+        match (self.kernel, problem.weight) {
+            (LinearKernel::Vector(shape), _) => linear_vector::workgroups(problem, shape),
+            (LinearKernel::Tile, WeightType::F32) => linear_tile::workgroups(problem),
+            (LinearKernel::Tile, WeightType::Q4 { .. }) => linear_q4_tile::workgroups(problem),
         }
     }
 
@@ -104,6 +93,7 @@ fn problem((x, rows): (Dims, Dims), weight: WeightType, has_bias: bool) -> Linea
 struct Tensors {
     x: TensorId,
     weight: TensorId,
+    weight_type: WeightType,
     scales: Option<TensorId>,
     bias: Option<TensorId>,
     out: TensorId,
@@ -111,60 +101,53 @@ struct Tensors {
 
 impl Builder<'_, '_> {
     pub(super) fn linear(&self, op: &Linear) -> Vec<Draft> {
-        let tensors = Tensors { x: op.x, weight: op.weight, scales: None, bias: op.bias, out: op.out };
-        let largest = self.largest(&tensors, WeightType::F32);
-        let alignment = match self.is_static(op.weight) {
-            true => Alignment::of(largest.in_features, largest.out_features),
-            // Live sizes may be any.
-            false => Alignment::One,
-        };
-        let vector = linear_vector::variant(alignment, largest.rows.min(VECTOR_ROWS));
-        let tile = linear_tile::variant(alignment);
-        self.routes(&tensors, [(LinearKernel::Vector, vector), (LinearKernel::Tile, tile)])
+        let &Linear { x, weight, bias, out } = op;
+        self.routes(&Tensors { x, weight, weight_type: WeightType::F32, scales: None, bias, out })
     }
 
     pub(super) fn linear_q4(&self, op: &LinearQ4) -> Vec<Draft> {
-        let weight = op.weight;
-        let scales = Some(weight.scales);
-        let tensors = Tensors { x: op.x, weight: weight.weight, scales, bias: op.bias, out: op.out };
-        let largest = self.largest(&tensors, WeightType::Q4 { group: weight.group });
-        let packing = match self.is_static(weight.weight) {
-            true => Packing::of(largest.in_features, largest.out_features, weight.group),
-            false => Packing::Any,
-        };
-        let vector = linear_q4_vector::variant(packing, largest.rows.min(VECTOR_ROWS));
-        let tile = linear_q4_tile::variant(packing);
-        let kernels = (LinearKernel::Q4Vector(weight.group), LinearKernel::Q4Tile(weight.group));
-        self.routes(&tensors, [(kernels.0, vector), (kernels.1, tile)])
-    }
-
-    /// The problem with every size at its upper bound.
-    fn largest(&self, tensors: &Tensors, weight: WeightType) -> LinearProblem {
-        let bound = |tensor| self.graph.tensor(tensor).bound;
-        problem((bound(tensors.x), bound(tensors.weight)), weight, tensors.bias.is_some())
+        let &LinearQ4 { x, weight: Quantised { weight, scales, group }, bias, out } = op;
+        let weight_type = WeightType::Q4 { group };
+        self.routes(&Tensors { x, weight, weight_type, scales: Some(scales), bias, out })
     }
 
     /// The kernels, few rows first, that some run can take.
-    fn routes(&self, tensors: &Tensors, kernels: [(LinearKernel, Variant); 2]) -> Vec<Draft> {
-        let &Tensors { x, weight, scales, bias, out } = tensors;
-        let largest = self.largest(tensors, kernels[0].0.weight());
-        let is_static = self.is_static(x);
-        let can_run = |kernel: LinearKernel| match kernel.is_vector() {
-            true => largest.is_vector() || !is_static,
-            false => !largest.is_vector(),
-        };
-        let draft = |(kernel, variant)| {
-            let launch = LinearLaunch { x, weight, has_bias: bias.is_some(), kernel };
-            // Without a bias its place takes any tensor that is read.
-            let operands = [x, weight].into_iter().chain(scales).chain([bias.unwrap_or(x), out]);
+    fn routes(&self, tensors: &Tensors) -> Vec<Draft> {
+        let &Tensors { x, weight, weight_type, scales, bias, out } = tensors;
+        let bound = |tensor| self.graph.tensor(tensor).bound;
+        let largest = problem((bound(x), bound(weight)), weight_type, bias.is_some());
+        let mut form = Form::of(&largest);
+        if !self.is_static(weight) {
+            // Live sizes may be any.
+            form.loads = Loads::any(weight_type);
+        }
+        let shape = linear_vector::shape(&largest, self.facts.subgroup_sizes.map(|[smallest, _]| smallest));
+        let draft = |(kernel, variant, operands): (_, _, Vec<TensorId>)| {
+            let launch = LinearLaunch { x, weight, weight_type, has_bias: bias.is_some(), kernel };
             Draft {
                 variant,
-                operands: operands.map(Operand::Tensor).collect(),
+                operands: operands.into_iter().map(Operand::Tensor).collect(),
                 alternative: None,
                 max_workgroups: Some(launch.workgroups(&largest)),
                 launch: Launch::Linear(launch),
             }
         };
-        kernels.into_iter().filter(|(kernel, _)| can_run(*kernel)).map(draft).collect()
+        // The place of a tensor that a layer does not have takes any that is read.
+        let scales_or_x = scales.unwrap_or(x);
+        let bias_or_x = bias.unwrap_or(x);
+        let mut drafts = Vec::new();
+        if largest.is_vector() || !self.is_static(x) {
+            let operands = vec![x, x, weight, scales_or_x, bias_or_x, x, out];
+            drafts.push(draft((LinearKernel::Vector(shape), linear_vector::variant(form, shape), operands)));
+        }
+        if !largest.is_vector() {
+            let variant = match form.loads {
+                Loads::F32(alignment) => linear_tile::variant(alignment),
+                Loads::Q4(packing) => linear_q4_tile::variant(packing),
+            };
+            let operands = [x, weight].into_iter().chain(scales).chain([bias_or_x, out]);
+            drafts.push(draft((LinearKernel::Tile, variant, operands.collect())));
+        }
+        drafts
     }
 }
