@@ -9,13 +9,10 @@ use std::borrow::Cow;
 use bytemuck::{Pod, Zeroable};
 
 use super::quantised::Packing;
-use super::{Variant, Work, linear_tile, linear_vector, rms_norm};
+use super::{Variant, Work, linear_vector, rms_norm};
 
 /// The most rows that a vector kernel takes.
 pub const VECTOR_ROWS: u32 = 4;
-
-/// Rows and output features of a tile.
-pub(super) const TILE: [u32; 2] = [32, 64];
 
 /// Output features of a workgroup of a vector kernel.
 pub(super) const VECTOR_OUTPUTS: u32 = 8;
@@ -56,12 +53,6 @@ impl LinearProblem {
     /// Workgroups of a vector kernel.
     pub(super) const fn vectors(&self) -> u64 {
         self.out_features.div_ceil(VECTOR_OUTPUTS) as u64
-    }
-
-    /// Workgroups of a tile kernel.
-    pub(super) const fn tiles(&self) -> u64 {
-        let [rows, outputs] = TILE;
-        self.rows.div_ceil(rows) as u64 * self.out_features.div_ceil(outputs) as u64
     }
 
     /// What a step must do: read x, the norm's weight, weight, scales, bias and residual once, write the result. A norm is
@@ -244,25 +235,13 @@ impl Alignment {
             }
         }
     }
-
-    /// The store of the first `count` elements of a quad.
-    pub(super) const fn stores(self) -> &'static str {
-        match self {
-            Self::Four => "fn store(first: u32, count: u32, quad: vec4<f32>) { out[first / 4u] = quad; }\n",
-            Self::One => {
-                "fn store(first: u32, count: u32, quad: vec4<f32>) \
-                 { for (var i = 0u; i < count; i += 1u) { out[first + i] = quad[i]; } }\n"
-            }
-        }
-    }
 }
 
-/// Every variant of the kernels of linear layers; of the vector kernels those of the fewest rows and the most.
+/// Every variant of the vector kernel, of the fewest rows and the most.
 pub(super) fn representatives() -> Vec<Variant> {
-    let floats = Alignment::ALL.into_iter().flat_map(|alignment| {
-        let [one, most] = [1, VECTOR_ROWS].map(|rows| linear_vector::variant(alignment, rows));
-        [one, most, linear_tile::variant(alignment)]
-    });
+    let floats = Alignment::ALL
+        .into_iter()
+        .flat_map(|alignment| [1, VECTOR_ROWS].map(|rows| linear_vector::variant(alignment, rows)));
     floats.collect()
 }
 
@@ -315,7 +294,6 @@ mod tests {
     fn workgroups_cover_what_no_tile_divides() {
         let problem = |rows, out_features| LinearProblem { rows, out_features, ..PLAIN };
         assert_eq!([1, 8, 9].map(|outputs| problem(1, outputs).vectors()), [1, 1, 2]);
-        assert_eq!([(32, 64), (33, 64), (33, 65)].map(|(rows, outputs)| problem(rows, outputs).tiles()), [1, 2, 4]);
         assert_eq!([1, 4, 5].map(|rows| problem(rows, 8).is_vector()), [true, true, false]);
     }
 }

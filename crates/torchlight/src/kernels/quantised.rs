@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use super::linear::{Alignment, VECTOR_ROWS, four};
-use super::{Variant, linear_q4_tile, linear_q4_vector};
+use super::{Variant, linear_q4_vector};
 
 /// How much of a weight is loaded at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,7 +80,7 @@ impl Packing {
 pub(super) fn representatives() -> Vec<Variant> {
     let vectors = [Packing::Loads, Packing::Words, Packing::Any].into_iter();
     let vectors = vectors.flat_map(|packing| [1, VECTOR_ROWS].map(|rows| linear_q4_vector::variant(packing, rows)));
-    vectors.chain([Packing::Words, Packing::Any].map(linear_q4_tile::variant)).collect()
+    vectors.collect()
 }
 
 #[cfg(test)]

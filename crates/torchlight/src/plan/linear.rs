@@ -3,9 +3,10 @@
 use super::builder::{Builder, Draft, Operand};
 use super::launch::{Described, Launch, write};
 use crate::graph::{Linear, LinearQ4, Live, TensorId};
-use crate::kernels::linear::{self, Alignment, Ending, VECTOR_ROWS, WeightType};
+use crate::kernels::linear::{self, Alignment, Ending, Form, Loads, VECTOR_ROWS, WeightType};
+use crate::kernels::linear_tile::Shape;
 use crate::kernels::quantised::Packing;
-use crate::kernels::{LinearProblem, Variant, linear_q4_tile, linear_q4_vector, linear_tile, linear_vector};
+use crate::kernels::{LinearProblem, Variant, linear_q4_vector, linear_tile, linear_vector};
 use crate::tensor::Dims;
 
 /// A kernel of a linear layer, and where it finds its sizes.
@@ -27,11 +28,11 @@ pub enum LinearKernel {
     /// Few rows, f32 weight.
     Vector,
     /// Many rows, f32 weight.
-    Tile,
+    Tile(Shape),
     /// Few rows, 4-bit weight in groups of so many columns.
     Q4Vector(u32),
     /// Many rows, 4-bit weight in groups of so many columns.
-    Q4Tile(u32),
+    Q4Tile(u32, Shape),
 }
 
 impl LinearKernel {
@@ -41,8 +42,8 @@ impl LinearKernel {
 
     const fn weight(self) -> WeightType {
         match self {
-            Self::Vector | Self::Tile => WeightType::F32,
-            Self::Q4Vector(group) | Self::Q4Tile(group) => WeightType::Q4 { group },
+            Self::Vector | Self::Tile(_) => WeightType::F32,
+            Self::Q4Vector(group) | Self::Q4Tile(group, _) => WeightType::Q4 { group },
         }
     }
 }
@@ -66,9 +67,8 @@ impl LinearLaunch {
     fn workgroups(&self, problem: &LinearProblem) -> u64 {
         match self.kernel {
             LinearKernel::Vector => linear_vector::workgroups(problem),
-            LinearKernel::Tile => linear_tile::workgroups(problem),
+            LinearKernel::Tile(shape) | LinearKernel::Q4Tile(_, shape) => linear_tile::workgroups(problem, shape),
             LinearKernel::Q4Vector(_) => linear_q4_vector::workgroups(problem),
-            LinearKernel::Q4Tile(_) => linear_q4_tile::workgroups(problem),
         }
     }
 
@@ -119,8 +119,10 @@ impl Builder<'_, '_> {
             false => Alignment::One,
         };
         let vector = linear_vector::variant(alignment, largest.rows.min(VECTOR_ROWS));
-        let tile = linear_tile::variant(alignment);
-        self.routes(&tensors, [(LinearKernel::Vector, vector), (LinearKernel::Tile, tile)])
+        let shape = Shape::of(&largest);
+        let form = Form { loads: Loads::F32(alignment), has_norm: false, ending: Ending::Plain };
+        let tile = linear_tile::variant(form, shape);
+        self.routes(&tensors, [(LinearKernel::Vector, vector), (LinearKernel::Tile(shape), tile)])
     }
 
     pub(super) fn linear_q4(&self, op: &LinearQ4) -> Vec<Draft> {
@@ -133,8 +135,10 @@ impl Builder<'_, '_> {
             false => Packing::Any,
         };
         let vector = linear_q4_vector::variant(packing, largest.rows.min(VECTOR_ROWS));
-        let tile = linear_q4_tile::variant(packing);
-        let kernels = (LinearKernel::Q4Vector(weight.group), LinearKernel::Q4Tile(weight.group));
+        let shape = Shape::of(&largest);
+        let form = Form { loads: Loads::Q4(packing), has_norm: false, ending: Ending::Plain };
+        let tile = linear_tile::variant(form, shape);
+        let kernels = (LinearKernel::Q4Vector(weight.group), LinearKernel::Q4Tile(weight.group, shape));
         self.routes(&tensors, [(kernels.0, vector), (kernels.1, tile)])
     }
 
@@ -155,11 +159,14 @@ impl Builder<'_, '_> {
         };
         let draft = |(kernel, variant)| {
             let launch = LinearLaunch { x, weight, has_bias: bias.is_some(), kernel };
-            // Without a bias its place takes any tensor that is read.
-            let operands = [x, weight].into_iter().chain(scales).chain([bias.unwrap_or(x), out]);
+            // What is not there takes any tensor that is read.
+            let operands: Vec<TensorId> = match kernel.is_vector() {
+                true => [x, weight].into_iter().chain(scales).chain([bias.unwrap_or(x), out]).collect(),
+                false => [x, x, weight, scales.unwrap_or(x), bias.unwrap_or(x), x, out].into(),
+            };
             Draft {
                 variant,
-                operands: operands.map(Operand::Tensor).collect(),
+                operands: operands.into_iter().map(Operand::Tensor).collect(),
                 alternative: None,
                 max_workgroups: Some(launch.workgroups(&largest)),
                 launch: Launch::Linear(launch),
