@@ -130,13 +130,14 @@ fn few_rows_take_the_vector_kernel_and_more_take_tiles() {
     let kernels = |session: &Session| -> Vec<&'static str> {
         session.plan().dispatches().map(|dispatch| session.plan().variant(dispatch.variant).label).collect()
     };
-    for (rows, wanted) in [(1, "linear_vector_f32"), (4, "linear_vector_f32"), (5, "linear_tile"), (33, "linear_tile")]
+    for (rows, wanted) in
+        [(1, "linear_vector_f32"), (4, "linear_vector_f32"), (5, "linear_tile_f32"), (33, "linear_tile_f32")]
     {
         assert_eq!(kernels(&layer.session(rows, true)), [wanted], "{rows} rows");
     }
     assert_eq!(kernels(&layer.session(4, false)), ["linear_vector_f32"]);
     let mut session = layer.session(5, false);
-    assert_eq!(kernels(&session), ["linear_vector_f32", "linear_tile"]);
+    assert_eq!(kernels(&session), ["linear_vector_f32", "linear_tile_f32"]);
     // A run launches one of them.
     for rows in [1, 5] {
         let x = vec![0.0; rows as usize * 8];

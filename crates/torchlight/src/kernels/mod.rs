@@ -14,7 +14,6 @@ pub mod embedding_q4;
 mod grid;
 mod lane;
 pub mod linear;
-pub mod linear_q4_tile;
 pub mod linear_tile;
 pub mod linear_vector;
 pub mod quantised;
@@ -235,7 +234,6 @@ pub fn all_variants() -> Vec<Variant> {
         .chain(sdpa_streaming::representatives())
         .chain(sdpa_matrix::representatives())
         .chain(linear::representatives())
-        .chain(quantised::representatives())
         .chain(embedding_q4::LowColumn::ALL.map(embedding_q4::variant))
         .chain(rms_norm::Cut::ALL.map(rms_norm::variant))
         .chain(Lane::ALL.map(embedding::variant))

@@ -4,7 +4,7 @@ use super::builder::{Builder, Draft, Operand};
 use super::launch::{Described, Launch, write};
 use crate::graph::{Linear, LinearQ4, Live, Quantised, TensorId};
 use crate::kernels::linear::{self, Ending, Form, Loads, WeightType};
-use crate::kernels::{LinearProblem, linear_q4_tile, linear_tile, linear_vector};
+use crate::kernels::{LinearProblem, linear_tile, linear_vector};
 use crate::tensor::Dims;
 
 /// A kernel of a linear layer, and where it finds its sizes.
@@ -28,7 +28,7 @@ pub enum LinearKernel {
     /// Few rows.
     Vector(linear_vector::Shape),
     /// Many rows.
-    Tile,
+    Tile(linear_tile::Shape),
 }
 
 impl LinearKernel {
@@ -54,10 +54,9 @@ impl LinearLaunch {
     }
 
     fn workgroups(&self, problem: &LinearProblem) -> u64 {
-        match (self.kernel, problem.weight) {
-            (LinearKernel::Vector(shape), _) => linear_vector::workgroups(problem, shape),
-            (LinearKernel::Tile, WeightType::F32) => linear_tile::workgroups(problem),
-            (LinearKernel::Tile, WeightType::Q4 { .. }) => linear_q4_tile::workgroups(problem),
+        match self.kernel {
+            LinearKernel::Vector(shape) => linear_vector::workgroups(problem, shape),
+            LinearKernel::Tile(shape) => linear_tile::workgroups(problem, shape),
         }
     }
 
@@ -133,20 +132,14 @@ impl Builder<'_, '_> {
             }
         };
         // The place of a tensor that a layer does not have takes any that is read.
-        let scales_or_x = scales.unwrap_or(x);
-        let bias_or_x = bias.unwrap_or(x);
+        let operands = vec![x, x, weight, scales.unwrap_or(x), bias.unwrap_or(x), x, out];
         let mut drafts = Vec::new();
         if largest.is_vector() || !self.is_static(x) {
-            let operands = vec![x, x, weight, scales_or_x, bias_or_x, x, out];
-            drafts.push(draft((LinearKernel::Vector(shape), linear_vector::variant(form, shape), operands)));
+            drafts.push(draft((LinearKernel::Vector(shape), linear_vector::variant(form, shape), operands.clone())));
         }
         if !largest.is_vector() {
-            let variant = match form.loads {
-                Loads::F32(alignment) => linear_tile::variant(alignment),
-                Loads::Q4(packing) => linear_q4_tile::variant(packing),
-            };
-            let operands = [x, weight].into_iter().chain(scales).chain([bias_or_x, out]);
-            drafts.push(draft((LinearKernel::Tile, variant, operands.collect())));
+            let shape = linear_tile::Shape::of(&largest);
+            drafts.push(draft((LinearKernel::Tile(shape), linear_tile::variant(form, shape), operands)));
         }
         drafts
     }
