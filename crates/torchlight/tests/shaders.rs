@@ -38,6 +38,20 @@ fn fields(stem: &str) -> Vec<Field> {
         }
         "calibrate_matrix" => fields!(calibrate_matrix { iterations, workgroups }),
         "embedding" => fields!(embedding { lanes, row_lanes, rows }),
+        "rotary_update_cache" => fields!(rotary_update_cache {
+            tokens,
+            q_pairs,
+            kv_pairs,
+            head_pairs,
+            input_pos,
+            first_angle,
+            q_first,
+            k_first,
+            v_first,
+            q_step,
+            k_step,
+            v_step,
+        }),
         "rms_norm" => fields!(rms_norm { rows, row_lanes, width, eps }),
         "sdpa_compute_attn_weights" => {
             fields!(sdpa_compute_attn_weights { q_heads, kv_heads, head_lanes, new_tokens, context_len, scale })

@@ -18,6 +18,7 @@ pub mod linear_tile;
 pub mod linear_vector;
 pub mod quantised;
 pub mod rms_norm;
+pub mod rotary_update_cache;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
 pub mod sdpa_matrix;
@@ -239,6 +240,7 @@ pub fn all_variants() -> Vec<Variant> {
         .chain(Lane::ALL.map(embedding::variant))
         .chain(Lane::ALL.map(slice_copy::variant))
         .chain([unary::variant(unary::Function::Sigmoid), apply_rotary_emb::variant()])
+        .chain([KvType::F32, KvType::F16].map(rotary_update_cache::variant))
         .collect()
 }
 

@@ -14,6 +14,7 @@ pub mod embedding_q4;
 pub mod linear_tile;
 pub mod linear_vector;
 pub mod rms_norm;
+pub mod rotary_update_cache;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
 pub mod sdpa_matrix;

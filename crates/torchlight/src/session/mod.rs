@@ -22,7 +22,7 @@ use std::borrow::Cow;
 
 use crate::error::{Error, Result};
 use crate::gpu::{Clock, Command, Download, Engine, EngineOptions, Gpu, Pending, Run, Submitted};
-use crate::graph::{Graph, GraphOutput, Live, Origin, TensorId};
+use crate::graph::{Fusion, Graph, GraphOutput, Live, Origin, TensorId};
 use crate::kernels::Grid;
 use crate::plan::{BufferId, DeviceFacts, Implementation, PARAMS_SLOT_BYTES, Plan, Role};
 use crate::profile::{HostTimes, Profile, TimestampMode};
@@ -98,6 +98,11 @@ impl Session {
     /// # Errors
     /// As [`Session::new`].
     pub async fn new_async(gpu: &Gpu, graph: &Graph<'_>, options: SessionOptions) -> Result<Self> {
+        let fused = match options.fusion {
+            Fusion::On => Some(graph.clone().fused(gpu.facts().limits.largest_binding())),
+            Fusion::Off => None,
+        };
+        let graph = fused.as_ref().unwrap_or(graph);
         let plan = Plan::new(graph, gpu.facts(), options.plan())?;
         let readback_bytes = graph.outputs.iter().map(|output| largest_download(graph, output)).sum();
         let engine = Engine::new(gpu, &plan, EngineOptions { readback_bytes, checks: options.checks }).await?;

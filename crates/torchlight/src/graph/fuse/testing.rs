@@ -1,0 +1,1 @@
+//! Small graphs for the tests of patterns.
