@@ -148,6 +148,13 @@ pub struct LinearChoice {
     pub rules: LinearRules,
 }
 
+impl LinearChoice {
+    /// Whether runs take one route or another, by their rows.
+    pub fn has_alternatives(&self) -> bool {
+        self.rules.choose(&self.smallest) != self.rules.choose(&self.largest)
+    }
+}
+
 /// A route that was asked for and cannot serve, with those that can.
 pub(super) fn unsupported(node: &Node, rules: &LinearRules, problem: &LinearProblem, refusal: LinearRefusal) -> Error {
     let others = rules.explain(problem).others;
