@@ -1,6 +1,6 @@
 //! Which sizes of which tensors are equal in every run, as far as the operators tell.
 
-use crate::graph::{Ending, Graph, IntArg, Operator, Origin, Part, Projection, SymIntId, TensorId, ViewShape};
+use crate::graph::{Ending, Graph, IntArg, Operator, Origin, Part, Projection, SymIntId, TensorId, ViewShape, Weight};
 use crate::tensor::Dims;
 
 /// A size of a tensor in any run.
@@ -75,7 +75,10 @@ impl Sizes {
         match operator {
             Operator::SdpaWithKvCache(op) => vec![(op.out, like(op.q))],
             Operator::Attend(op) => vec![(op.out, like(op.q))],
-            Operator::RmsNorm(op) => vec![(op.out, like(op.x))],
+            Operator::RmsNorm(op) => {
+                self.learn(op.x, self.get(op.weight).first().and_then(|size| size.known()));
+                vec![(op.out, Some(self.get(op.x).to_vec()))]
+            }
             Operator::Sigmoid(op) => vec![(op.out, like(op.x))],
             Operator::ApplyRotaryEmb(op) => vec![(op.q_out, like(op.q)), (op.k_out, like(op.k))],
             Operator::CopyTensor(op) => vec![(op.to, like(op.from))],
@@ -110,8 +113,21 @@ impl Sizes {
         }
     }
 
+    /// Notes that a tensor's rows have this length in every run that is not refused.
+    fn learn(&mut self, rows: TensorId, known: Option<u32>) {
+        let (Some(&live @ Size::Live(_)), Some(known)) = (self.get(rows).last(), known) else { return };
+        let all = self.of.iter_mut().flatten().chain(self.ints.iter_mut().flatten());
+        all.filter(|size| **size == live).for_each(|size| *size = Size::Known(known));
+    }
+
     /// The rows of x, each as long as a result.
-    fn projected(&self, op: &Projection) -> Option<Vec<Size>> {
+    fn projected(&mut self, op: &Projection) -> Option<Vec<Size>> {
+        let columns = self.get(op.weight.rows()).get(1).and_then(|size| size.known());
+        let columns = match op.weight {
+            Weight::F32(_) => columns,
+            Weight::Q4(_) => columns.and_then(|bytes| bytes.checked_mul(2)),
+        };
+        self.learn(op.x, columns);
         let rows = *self.get(op.weight.rows()).first()?;
         let width = match (op.ending, rows) {
             (Ending::Plain | Ending::Add(_), rows) => rows,
