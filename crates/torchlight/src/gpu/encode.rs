@@ -1,6 +1,7 @@
 //! The one encode loop: a plan and the grids of a run to commands. It knows no device, only a sink.
 
 use super::command::{Command, Place, QueryPair, Sink};
+use super::parts::ends_part;
 use crate::kernels::Grid;
 use crate::plan::{BufferId, Dispatch, PARAMS_SLOT_BYTES, Plan, Step};
 use crate::profile::TimestampMode;
@@ -31,8 +32,9 @@ pub fn query_pair(before: u32) -> QueryPair {
 
 /// Encodes a run.
 ///
-/// With [`TimestampMode::Off`] consecutive dispatches share one pass, and no command mentions a query. `grids` has one
-/// entry a dispatch; one without a grid has nothing to do in this run, and leaves no trace.
+/// With [`TimestampMode::Off`] consecutive dispatches share one pass, no command mentions a query, and a long run is
+/// submitted in parts, so that the device begins before all is encoded. A timed run is submitted whole. `grids` has one entry
+/// a dispatch; one without a grid has nothing to do in this run, and leaves no trace.
 pub fn encode(
     plan: &Plan,
     grids: &[Option<Grid>],
@@ -42,6 +44,7 @@ pub fn encode(
 ) {
     // What a pair of queries is written around: a dispatch, or in Run mode a pass.
     let (mut slot, mut timed) = (0, 0);
+    let (mut launched, all) = (0, grids.iter().flatten().count() as u32);
     let mut in_pass = false;
     // A pass keeps its pipeline until another is set.
     let mut pipeline = None;
@@ -71,9 +74,14 @@ pub fn encode(
                 if inside {
                     sink.push(Command::WriteTimestamp { set: queries.set, query: queries.begin + 1 });
                 }
-                if timestamps == TimestampMode::Pass {
+                launched += 1;
+                let ends_part = timestamps == TimestampMode::Off && ends_part(launched, all);
+                if timestamps == TimestampMode::Pass || ends_part {
                     sink.push(Command::EndPass);
                     in_pass = false;
+                }
+                if ends_part {
+                    sink.push(Command::Submit);
                 }
             }
             Step::Copy { from, to, size_bytes, .. } => {

@@ -121,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// Encodes and submits a run: one params write, one encode loop, one submit.
+    /// Encodes and submits a run: one params write, one encode loop, and a submit for each of its parts.
     ///
     /// It is not timed where the ring has no free place for its stamps.
     pub(crate) fn submit(&mut self, plan: &Plan, run: Run<'_>) -> Result<Submitted> {
@@ -214,7 +214,8 @@ impl Pending {
 struct Encoder<'e> {
     engine: &'e Engine,
     queries: Option<&'e Queries>,
-    encoder: wgpu::CommandEncoder,
+    /// Of the part that is being encoded, once it has a command.
+    encoder: Option<wgpu::CommandEncoder>,
     pass: Option<wgpu::ComputePass<'static>>,
     tap: Option<&'e mut Vec<Command>>,
     submit_ns: f64,
@@ -222,7 +223,11 @@ struct Encoder<'e> {
 
 impl<'e> Encoder<'e> {
     fn new(engine: &'e Engine, queries: Option<&'e Queries>, tap: Option<&'e mut Vec<Command>>) -> Self {
-        Self { engine, queries, encoder: new_encoder(&engine.gpu), pass: None, tap, submit_ns: 0.0 }
+        Self { engine, queries, encoder: None, pass: None, tap, submit_ns: 0.0 }
+    }
+
+    fn encoder(&mut self) -> &mut wgpu::CommandEncoder {
+        self.encoder.get_or_insert_with(|| new_encoder(&self.engine.gpu))
     }
 
     fn place(&self, place: Place) -> Option<&'e wgpu::Buffer> {
@@ -238,8 +243,8 @@ impl<'e> Encoder<'e> {
         span!("submit");
         let clock = Clock::start();
         self.pass = None;
-        let encoder = std::mem::replace(&mut self.encoder, new_encoder(&self.engine.gpu));
-        self.engine.gpu.queue.submit([encoder.finish()]);
+        // A submission without commands still hands over what was written to buffers.
+        self.engine.gpu.queue.submit(self.encoder.take().map(wgpu::CommandEncoder::finish));
         self.submit_ns += clock.now_ns();
     }
 
@@ -250,7 +255,7 @@ impl<'e> Encoder<'e> {
             end_of_pass_write_index: Some(pair.begin + 1),
         });
         let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
-        self.pass = Some(self.encoder.begin_compute_pass(&descriptor).forget_lifetime());
+        self.pass = Some(self.encoder().begin_compute_pass(&descriptor).forget_lifetime());
     }
 }
 
@@ -274,13 +279,13 @@ impl Sink for Encoder<'_> {
             (Command::Resolve { set, queries, offset_bytes }, _) => {
                 if let Some(owned) = self.queries {
                     let set = &owned.sets[*set as usize];
-                    self.encoder.resolve_query_set(set, queries.clone(), &owned.resolve, *offset_bytes);
+                    self.encoder().resolve_query_set(set, queries.clone(), &owned.resolve, *offset_bytes);
                 }
             }
             (Command::Copy { from, from_offset, to, to_offset, size_bytes }, _) => {
                 let (from, to) = (self.place(*from), self.place(*to));
                 if let (Some(from), Some(to)) = (from, to) {
-                    self.encoder.copy_buffer_to_buffer(from, *from_offset, to, *to_offset, *size_bytes);
+                    self.encoder().copy_buffer_to_buffer(from, *from_offset, to, *to_offset, *size_bytes);
                 }
             }
             (Command::Submit, _) => self.submit(),

@@ -5,6 +5,7 @@ mod clock;
 mod command;
 mod encode;
 mod engine;
+mod parts;
 mod pipelines;
 mod readback;
 mod timestamps;

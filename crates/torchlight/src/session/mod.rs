@@ -31,7 +31,7 @@ use profiler::{Moments, Profiler, RunFacts};
 /// A method of a program, ready to run again and again.
 ///
 /// Buffers, pipelines and bind groups are made by [`Session::new`]; a run writes inputs and params, encodes once and
-/// submits once. Caches inside the graph keep their content from run to run until [`Session::reset`]. After an error
+/// submits, a long run in parts. Caches inside the graph keep their content from run to run until [`Session::reset`]. After an error
 /// that is not [`Error::Gpu`] nothing has changed.
 ///
 /// ```no_run
