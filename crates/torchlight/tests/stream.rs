@@ -399,7 +399,7 @@ fn downloads(program: &Streamed) -> Vec<Download> {
     let download = |(output, &(tensor, size_bytes)): (usize, &(TensorId, u64))| {
         let buffer: BufferId = program.session.plan().tensor_buffers[tensor.index()].unwrap();
         offset_bytes += size_bytes;
-        Download { output, buffer, size_bytes, offset_bytes: offset_bytes - size_bytes }
+        Download { output, buffer, from_offset_bytes: 0, size_bytes, offset_bytes: offset_bytes - size_bytes }
     };
     program.outputs.iter().enumerate().map(download).collect()
 }

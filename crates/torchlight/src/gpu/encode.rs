@@ -18,6 +18,8 @@ pub struct Download {
     pub output: usize,
     /// Read.
     pub buffer: BufferId,
+    /// Where in it, a multiple of 4.
+    pub from_offset_bytes: u64,
     /// How much, a multiple of 4.
     pub size_bytes: u64,
     /// Where in the readback buffer.
@@ -88,7 +90,7 @@ pub fn encode(
                 if std::mem::take(&mut in_pass) {
                     sink.push(Command::EndPass);
                 }
-                copy(Place::Plan(*from), (Place::Plan(*to), 0), *size_bytes, sink);
+                copy((Place::Plan(*from), 0), (Place::Plan(*to), 0), *size_bytes, sink);
             }
         }
     }
@@ -96,8 +98,8 @@ pub fn encode(
         sink.push(Command::EndPass);
     }
     for download in downloads {
-        let to = (Place::Readback, download.offset_bytes);
-        copy(Place::Plan(download.buffer), to, download.size_bytes, sink);
+        let from = (Place::Plan(download.buffer), download.from_offset_bytes);
+        copy(from, (Place::Readback, download.offset_bytes), download.size_bytes, sink);
     }
     if timestamps != TimestampMode::Off && timed > 0 {
         resolve(timed * 2, sink);
@@ -141,9 +143,9 @@ fn resolve(queries: u32, sink: &mut impl Sink) {
         let count = QUERIES_PER_SET.min(queries - first);
         sink.push(Command::Resolve { set, queries: 0..count, offset_bytes: u64::from(first) * QUERY_BYTES });
     }
-    copy(Place::Queries, (Place::QueryReadback, 0), u64::from(queries) * QUERY_BYTES, sink);
+    copy((Place::Queries, 0), (Place::QueryReadback, 0), u64::from(queries) * QUERY_BYTES, sink);
 }
 
-fn copy(from: Place, (to, to_offset): (Place, u64), size_bytes: u64, sink: &mut impl Sink) {
-    sink.push(Command::Copy { from, from_offset: 0, to, to_offset, size_bytes });
+fn copy((from, from_offset): (Place, u64), (to, to_offset): (Place, u64), size_bytes: u64, sink: &mut impl Sink) {
+    sink.push(Command::Copy { from, from_offset, to, to_offset, size_bytes });
 }
