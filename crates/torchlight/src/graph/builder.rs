@@ -362,7 +362,8 @@ impl<'a> Graph<'a> {
         if overlap.is_some() || fresh {
             return refuse("it would read a tensor while writing it".into());
         }
-        let constant = writes.iter().find(|id| matches!(self.tensor(**id).origin, Origin::Constant(_)));
+        let constant =
+            writes.iter().find(|id| matches!(self.tensor(**id).origin, Origin::Constant(_) | Origin::Joined(_)));
         if let Some(id) = constant {
             return refuse(format!("it writes constant {}", id.0));
         }

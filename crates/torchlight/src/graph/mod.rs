@@ -5,6 +5,7 @@
 
 mod builder;
 mod embedding;
+mod joined;
 mod layout;
 mod linear;
 mod live;
@@ -15,6 +16,7 @@ mod transformer;
 
 pub use builder::GraphBuilder;
 pub use embedding::{EmbeddingQ4, NibbleOrder};
+pub use joined::Joined;
 pub use layout::{Part, SliceCopy, ViewCopy, ViewShape};
 pub use linear::{Linear, LinearQ4, Quantised};
 pub use live::Live;
@@ -65,6 +67,8 @@ pub enum Origin<'a> {
     Input(usize),
     /// Bytes of the program that no operator writes.
     Constant(&'a [u8]),
+    /// Several constants of the program as one, which no operator writes.
+    Joined(Joined<'a>),
     /// Bytes of the program that an operator writes: kept from run to run, put back by a reset.
     State(&'a [u8]),
     /// Written by an operator before it is read.
@@ -178,7 +182,7 @@ impl<'a> Graph<'a> {
             bound: tensor.bound,
             origin: match tensor.origin {
                 Origin::Input(index) => Origin::Input(index),
-                Origin::Constant(_) => Origin::Constant(&[]),
+                Origin::Constant(_) | Origin::Joined(_) => Origin::Constant(&[]),
                 Origin::State(_) => Origin::State(&[]),
                 Origin::Computed => Origin::Computed,
             },
@@ -201,7 +205,7 @@ impl<'a> Graph<'a> {
                 match tensor.origin {
                     Origin::Constant(bytes) => tensor.origin = Origin::State(bytes),
                     Origin::Input(index) => self.inputs[index].mutated = true,
-                    Origin::State(_) | Origin::Computed => {}
+                    Origin::Joined(_) | Origin::State(_) | Origin::Computed => {}
                 }
             }
         }

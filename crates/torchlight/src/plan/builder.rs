@@ -100,7 +100,7 @@ impl Builder<'_, '_> {
         let what = match tensor.origin {
             Origin::Input(input) => format!("input {input}"),
             Origin::State(_) => format!("cache {}", id.0),
-            Origin::Constant(_) => format!("constant {}", id.0),
+            Origin::Constant(_) | Origin::Joined(_) => format!("constant {}", id.0),
             Origin::Computed => "a tensor".to_owned(),
         };
         format!("{what} of shape {}", tensor.bound)
@@ -173,7 +173,7 @@ impl Builder<'_, '_> {
     pub(super) fn is_static(&self, tensor: TensorId) -> bool {
         match self.graph.tensor(tensor).origin {
             Origin::Input(index) => !self.graph.inputs[index].dynamic,
-            Origin::Constant(_) | Origin::State(_) => true,
+            Origin::Constant(_) | Origin::Joined(_) | Origin::State(_) => true,
             Origin::Computed => self.graph.inputs.iter().all(|input| !input.dynamic),
         }
     }

@@ -20,9 +20,11 @@ pub use inputs::Input;
 pub use options::SessionOptions;
 pub use outputs::Output;
 
+use std::borrow::Cow;
+
 use crate::error::Result;
 use crate::gpu::{Clock, Command, Download, Engine, Gpu};
-use crate::graph::{Graph, Live, Origin};
+use crate::graph::{Graph, Live};
 use crate::kernels::Grid;
 use crate::plan::{BufferId, DeviceFacts, Implementation, PARAMS_SLOT_BYTES, Plan, Role};
 use crate::profile::{Profile, TimestampMode};
@@ -200,13 +202,15 @@ fn download_bytes(size_bytes: u64) -> u64 {
 
 fn upload_constants(engine: &Engine, plan: &Plan, graph: &Graph<'_>) {
     for (index, buffer) in plan.buffers.iter().enumerate() {
-        if let Role::Constant(tensor) = buffer.role
-            && let Origin::Constant(bytes) = graph.tensor(tensor).origin
-        {
-            match plan.dtype(tensor) {
-                DType::F16 => engine.upload(BufferId(index as u32), &half::narrow(bytes)),
-                _ => engine.upload(BufferId(index as u32), bytes),
-            }
+        let Role::Constant(tensor) = buffer.role else { continue };
+        let segments: Vec<&[u8]> = graph.tensor(tensor).segments().map(|(_, bytes)| bytes).collect();
+        let bytes: Cow<'_, [u8]> = match segments[..] {
+            [whole] => whole.into(),
+            _ => segments.concat().into(),
+        };
+        match plan.dtype(tensor) {
+            DType::F16 => engine.upload(BufferId(index as u32), &half::narrow(&bytes)),
+            _ => engine.upload(BufferId(index as u32), &bytes),
         }
     }
 }
