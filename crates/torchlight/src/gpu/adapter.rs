@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::pipelines::{BoundsChecks, Cache};
+use super::scope::Scopes;
 use crate::error::{Error, Result};
 use crate::kernels::Variant;
 use crate::plan::{DeviceFacts, DeviceLimits};
@@ -136,9 +137,9 @@ impl Gpu {
     /// # Errors
     /// [`Error::Gpu`] where the driver refuses one.
     pub async fn compile(&self, variants: &[Variant], checks: BoundsChecks) -> Result<()> {
-        let scope = super::engine::Scope::open(self, wgpu::ErrorFilter::Validation);
+        let scopes = Scopes::open(self);
         let pipelines = self.pipelines.pipelines(&self.device, variants, checks);
-        scope.close().check("compiling kernels").await?;
+        scopes.close().check("compiling kernels").await?;
         self.pipelines.keep(variants, checks, &pipelines);
         Ok(())
     }
