@@ -228,7 +228,7 @@ impl Alignment {
         }
     }
 
-    /// How the vector kernel loads an f32 weight: `load` of four columns, `zero` for columns that are not there, and the
+    /// How the vector kernel loads an f32 weight: `load` of four columns, which are 0 `where_there` are none, and the
     /// `values` of a load; there are no scales.
     pub(super) fn vector_loads(self) -> String {
         let (stored, load, values) = match self {
@@ -240,10 +240,11 @@ impl Alignment {
              alias Stored = {stored};\n\
              alias Load = vec4<f32>;\n\
              fn load(weight_row: u32, column: u32) -> Load {{ return {load}; }}\n\
-             fn zero() -> Load {{ return vec4<f32>(0.0); }}\n\
+             fn where_there(load: Load, is_there: bool) -> Load {{ return select(vec4<f32>(0.0), load, is_there); }}\n\
              fn values(load: Load, quad: u32, column: u32, weight_row: u32) -> vec4<f32> {{ return {values}; }}\n\
-             fn prepared(quad: vec4<f32>) -> vec4<f32> {{ return quad; }}\n\
-             fn shared_scale(column: u32, weight_row: u32) -> f32 {{ return 1.0; }}\n"
+             alias Scales = f32;\n\
+             fn shared_scales(column: u32, weight_row: u32) -> Scales {{ return 1.0; }}\n\
+             fn scale(scales: Scales, output: u32) -> f32 {{ return scales; }}\n"
         )
     }
 }

@@ -57,10 +57,7 @@ pub fn shape(problem: &LinearProblem, smallest_subgroup: Option<u32>) -> Shape {
 pub fn variant(form: Form, shape: Shape) -> Variant {
     let (label, floats, weights) = match form.loads {
         Loads::F32(alignment) => ("linear_vector_f32", alignment, alignment.vector_loads()),
-        Loads::Q4(packing) => {
-            let packing = if packing == Packing::Loads { Packing::Words } else { packing };
-            ("linear_vector_q4", packing.alignment(), packing.vector_loads())
-        }
+        Loads::Q4(packing) => ("linear_vector_q4", packing.alignment(), packing.vector_loads(shape.outputs)),
     };
     let Shape { rows, strips, lanes, outputs, turns, reduction } = shape;
     let workgroup_size = strips * lanes;

@@ -26,10 +26,11 @@ const COLUMNS: u32 = 4u;
 alias Stored = vec4<f32>;
 alias Load = vec4<f32>;
 fn load(weight_row: u32, column: u32) -> Load { return weight[(weight_row * params.in_features + column) / 4u]; }
-fn zero() -> Load { return vec4<f32>(0.0); }
+fn where_there(load: Load, is_there: bool) -> Load { return select(vec4<f32>(0.0), load, is_there); }
 fn values(load: Load, quad: u32, column: u32, weight_row: u32) -> vec4<f32> { return load; }
-fn prepared(quad: vec4<f32>) -> vec4<f32> { return quad; }
-fn shared_scale(column: u32, weight_row: u32) -> f32 { return 1.0; }
+alias Scales = f32;
+fn shared_scales(column: u32, weight_row: u32) -> Scales { return 1.0; }
+fn scale(scales: Scales, output: u32) -> f32 { return scales; }
 fn residual_at(index: u32) -> f32 { return 0.0; }
 fn ending(products: vec2<f32>, residual: f32) -> f32 { return products.x; }
 fn across(x: f32, distance: u32) -> f32 { return x; }
@@ -48,6 +49,7 @@ const QUADS: u32 = COLUMNS / 4u;
 const PRODUCTS: u32 = OUTPUTS * PARTS;  // of a strip and row
 const SUMS: u32 = ROWS * PRODUCTS;
 const LOADS: u32 = TURNS * PRODUCTS;
+const TURN_SCALES: u32 = TURNS * PARTS;
 const STRIDE: u32 = LANES * COLUMNS;
 const STRIPS: u32 = WORKGROUP_SIZE / LANES;
 const GROUP_OUTPUTS: u32 = STRIPS * OUTPUTS;
@@ -56,25 +58,28 @@ const JOINED: u32 = 1u << LANE_STEPS;
 const PARTIALS: u32 = LANES / JOINED;
 const VALUES: u32 = SUMS + select(0u, ROWS, HAS_NORM);
 
-const POWERS: vec4<f32> = vec4<f32>(1.0, 16.0, 256.0, 4096.0);
-const INVERSE_POWERS: vec4<f32> = 1.0 / POWERS;
+const POWERS: vec4<f32> = vec4<f32>(8388608.0, 524288.0, 32768.0, 2048.0);  // 2^23, 2^19, 2^15, 2^11
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> x: array<Floats>;
 @group(0) @binding(2) var<storage, read> norm: array<Floats>;    // anything where there is none; so are the next ones
 @group(0) @binding(3) var<storage, read> weight: array<Stored>;
-@group(0) @binding(4) var<storage, read> scales: array<f32>;     // groups by rows of the weight
+@group(0) @binding(4) var<storage, read> scales: array<Scales>;  // groups by rows of the weight
 @group(0) @binding(5) var<storage, read> bias: array<f32>;
 @group(0) @binding(6) var<storage, read> residual: array<f32>;
 @group(0) @binding(7) var<storage, read_write> out: array<f32>;
 
 var<workgroup> partial: array<f32, VALUES * STRIPS * PARTIALS>;
 
-// Of a weight of 4-bit numbers, four from the low 16 bits up: (number - 8) * 16^i, exactly. Their bits are put into the
-// mantissa of 2^23 where they stand, which costs no shift and no conversion.
+// Of a weight of 4-bit numbers, four from the low 16 bits up, less 8. Their bits are put where they stand into the mantissa
+// of the power of two of which they count the ones: that costs no shift and no conversion, and is exact.
 fn numbers(bits: u32) -> vec4<f32> {
-    let parts = (vec4<u32>(bits) & vec4<u32>(0xfu, 0xf0u, 0xf00u, 0xf000u)) | vec4<u32>(0x4b000000u);
-    return bitcast<vec4<f32>>(parts) - (8388608.0 + 8.0 * POWERS);
+    let parts = (vec4<u32>(bits) & vec4<u32>(0xfu, 0xf0u, 0xf00u, 0xf000u)) | bitcast<vec4<u32>>(POWERS);
+    return bitcast<vec4<f32>>(parts) - (POWERS + 8.0);
+}
+
+fn add_dot(sum: f32, a: vec4<f32>, b: vec4<f32>) -> f32 {
+    return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
 }
 
 // Adds up a value over 2^LANE_STEPS lanes and leaves the sum in workgroup memory.
@@ -144,21 +149,23 @@ fn main(
 
     let last_column = (params.in_features - 1u) / COLUMNS * COLUMNS;
     var loads: array<Load, LOADS>;
-    var shared_scales: array<f32, LOADS>;
+    var turn_scales: array<Scales, TURN_SCALES>;
     var dots: array<f32, SUMS>;
     for (var first = lane * COLUMNS; first < params.in_features; first += TURNS * STRIDE) {
         for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
             let column = min(first + turn * STRIDE, last_column);
             for (var product = 0u; product < PRODUCTS; product += 1u) { // unrolled
                 loads[turn * PRODUCTS + product] = load(weight_rows[product], column);
-                shared_scales[turn * PRODUCTS + product] = shared_scale(column, weight_rows[product]);
+            }
+            for (var part = 0u; part < PARTS; part += 1u) { // unrolled
+                turn_scales[turn * PARTS + part] = shared_scales(column, weight_rows[part * OUTPUTS]);
             }
         }
         for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
             let wanted = first + turn * STRIDE;
             let is_there = wanted < params.in_features;
             for (var product = 0u; product < PRODUCTS; product += 1u) { // unrolled
-                loads[turn * PRODUCTS + product] = select(zero(), loads[turn * PRODUCTS + product], is_there);
+                loads[turn * PRODUCTS + product] = where_there(loads[turn * PRODUCTS + product], is_there);
             }
             for (var sum = 0u; sum < SUMS; sum += 1u) { // unrolled
                 dots[sum] = 0.0;
@@ -172,20 +179,20 @@ fn main(
                 for (var row = 0u; row < ROWS; row += 1u) { // unrolled
                     let row_start = min(row, params.rows - 1u) * params.in_features;
                     let quad_x = select(vec4<f32>(0.0), inside(x_quad(row_start + column), column), is_there);
-                    var xs = prepared(quad_x);
+                    var xs = quad_x;
                     if (HAS_NORM) {
-                        squares[row] += dot(quad_x, quad_x);
+                        squares[row] = add_dot(squares[row], quad_x, quad_x);
                         xs *= inside(norm_quad(column), column);
                     }
                     for (var product = 0u; product < PRODUCTS; product += 1u) { // unrolled
-                        dots[row * PRODUCTS + product] += dot(ws[product], xs);
+                        dots[row * PRODUCTS + product] = add_dot(dots[row * PRODUCTS + product], ws[product], xs);
                     }
                 }
             }
             for (var row = 0u; row < ROWS; row += 1u) { // unrolled
                 for (var product = 0u; product < PRODUCTS; product += 1u) { // unrolled
-                    sums[row * PRODUCTS + product] +=
-                        dots[row * PRODUCTS + product] * shared_scales[turn * PRODUCTS + product];
+                    let factor = scale(turn_scales[turn * PARTS + product / OUTPUTS], product % OUTPUTS);
+                    sums[row * PRODUCTS + product] += dots[row * PRODUCTS + product] * factor;
                 }
             }
         }

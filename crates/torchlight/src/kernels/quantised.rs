@@ -35,36 +35,44 @@ impl Packing {
         }
     }
 
-    /// How the vector kernel loads a word of eight columns: `load`, `zero` for columns that are not there, the `values` of a
-    /// quad of a load, for which x is `prepared`; the scale that a load has in common.
-    pub(super) fn vector_loads(self) -> String {
-        let (load, values, scale) = match self {
-            Self::Loads | Self::Words => (
-                "return weight[(weight_row * (params.in_features / 2u) + column / 2u) / 4u];",
-                "numbers(load >> (quad * 16u))".to_owned(),
-                "scales[column / params.group * (PARTS * params.out_features) + weight_row]",
-            ),
-            Self::Any => (
-                concat!(
-                    "let first = weight_row * (params.in_features / 2u) + column / 2u; let shift = first % 4u * 8u; ",
-                    "return (weight[first / 4u] >> shift) | ((weight[first / 4u + 1u] << 1u) << (31u - shift));",
-                ),
-                format!(
-                    "inside(numbers(load >> (quad * 16u)) * {}, column)",
-                    four("scales[(column + #u) / params.group * (PARTS * params.out_features) + weight_row]")
-                ),
-                "1.0",
-            ),
+    /// How the vector kernel loads a word of eight columns, and the `values` of its quads; of `outputs` rows the scales that
+    /// they have each in common, or none where each value has its own.
+    pub(super) fn vector_loads(self, outputs: u32) -> String {
+        const WORDS: &str = "{ return weight[(weight_row * (params.in_features / 2u) + column / 2u) / 4u]; }";
+        const ANY: &str = concat!(
+            "{ let first = weight_row * (params.in_features / 2u) + column / 2u; let shift = first % 4u * 8u; ",
+            "return (weight[first / 4u] >> shift) | ((weight[first / 4u + 1u] << 1u) << (31u - shift)); }",
+        );
+        let row_scales = "(PARTS * params.out_features)";
+        let (load, values, [scales, shared, scale]) = match self {
+            Self::Loads | Self::Words => {
+                let (scales, scale) = match outputs {
+                    1 => ("f32".to_owned(), "scales"),
+                    _ => (format!("vec{outputs}<f32>"), "scales[output]"),
+                };
+                let index = format!("column / params.group * {row_scales} + weight_row");
+                let shared = match outputs {
+                    1 => format!("scales[{index}]"),
+                    _ => format!("scales[({index}) / OUTPUTS]"),
+                };
+                (WORDS, "numbers(load >> (quad * 16u))".to_owned(), [scales, shared, scale.to_owned()])
+            }
+            Self::Any => {
+                let own = four(&format!("scales[(column + #u) / params.group * {row_scales} + weight_row]"));
+                let values = format!("inside(numbers(load >> (quad * 16u)) * {own}, column)");
+                (ANY, values, ["f32", "1.0", "scales"].map(str::to_owned))
+            }
         };
         format!(
             "const COLUMNS: u32 = 8u;\n\
              alias Stored = u32;\n\
              alias Load = u32;\n\
-             fn load(weight_row: u32, column: u32) -> Load {{ {load} }}\n\
-             fn zero() -> Load {{ return 0x88888888u; }}\n\
+             fn load(weight_row: u32, column: u32) -> Load {load}\n\
+             fn where_there(load: Load, is_there: bool) -> Load {{ return load; }}\n\
              fn values(load: Load, quad: u32, column: u32, weight_row: u32) -> vec4<f32> {{ return {values}; }}\n\
-             fn prepared(quad: vec4<f32>) -> vec4<f32> {{ return quad * INVERSE_POWERS; }}\n\
-             fn shared_scale(column: u32, weight_row: u32) -> f32 {{ return {scale}; }}\n"
+             alias Scales = {scales};\n\
+             fn shared_scales(column: u32, weight_row: u32) -> Scales {{ return {shared}; }}\n\
+             fn scale(scales: Scales, output: u32) -> f32 {{ return {scale}; }}\n"
         )
     }
 }
