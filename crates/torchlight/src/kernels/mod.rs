@@ -14,6 +14,7 @@ pub mod embedding_q4;
 mod grid;
 mod lane;
 pub mod linear;
+pub mod linear_matrix;
 pub mod linear_q4_vector;
 pub mod linear_tile;
 pub mod linear_vector;
@@ -237,6 +238,7 @@ pub fn all_variants() -> Vec<Variant> {
         .chain(linear::representatives())
         .chain(quantised::representatives())
         .chain(linear_tile::representatives())
+        .chain(linear_matrix::representatives())
         .chain(embedding_q4::LowColumn::ALL.map(embedding_q4::variant))
         .chain(rms_norm::Cut::ALL.map(rms_norm::variant))
         .chain(Lane::ALL.map(embedding::variant))
