@@ -33,12 +33,14 @@ pub struct Shape {
     pub columns: u32,
     /// Lots of columns in workgroup memory: 1 or 2.
     pub stages: u32,
+    /// Lots of columns that are on their way in registers while one is used: 1 or 2.
+    pub ahead: u32,
 }
 
 impl Shape {
     /// The shape for a problem, or for the largest that a variant is to serve.
     pub const fn of(_problem: &LinearProblem) -> Self {
-        Self { tiles: [2, 4], ways: [2, 2, 1], columns: 32, stages: 1 }
+        Self { tiles: [2, 4], ways: [2, 2, 1], columns: 32, stages: 1, ahead: 1 }
     }
 
     /// Subgroups of a workgroup.
@@ -74,7 +76,7 @@ pub const fn suits(problem: &LinearProblem) -> bool {
 
 /// The variant for a form without a norm, in a shape. Loads are the widest in any case.
 pub fn variant(form: Form, shape: Shape) -> Variant {
-    let Shape { tiles, ways, columns, stages } = shape;
+    let Shape { tiles, ways, columns, stages, ahead } = shape;
     let mut block = String::new();
     let constants = [
         ("ROW_TILES", tiles[0]),
@@ -84,6 +86,8 @@ pub fn variant(form: Form, shape: Shape) -> Variant {
         ("COLUMN_WAYS", ways[2]),
         ("COLUMNS", columns),
         ("STAGES", stages),
+        ("AHEAD", ahead),
+        ("TURNS", if stages > ahead { stages } else { ahead }),
         ("ENDING", ending(form.ending)),
         ("HALVES", halves(form.ending)),
     ];
@@ -108,16 +112,17 @@ pub fn variant(form: Form, shape: Shape) -> Variant {
 
 const FLOATS: &str = "const WORD_QUADS: u32 = 1u;
 alias Word = vec4<f32>;
-fn load_word(row: u32, column: u32) -> Word { return weight[(row * params.in_features + min(column, params.in_features - 4u)) / 4u]; }
-fn load_scale(row: u32, column: u32) -> f32 { return 1.0; }
-fn values(word: Word, part: u32, scale: f32) -> vec4<f32> { return word; }
+fn load_scale(column: u32, row: u32) -> f32 { return 1.0; }
+fn exact(word: Word, part: u32, scale: f32) -> vec4<f32> { return word; }
+fn rounded(word: Word, part: u32, scale: f32) -> vec4<f16> { return vec4<f16>(word); }
 ";
 
 const NUMBERS: &str = "const WORD_QUADS: u32 = 2u;
 alias Word = u32;
-fn load_word(row: u32, column: u32) -> Word { return weight[(row * params.in_features + min(column, params.in_features - 8u)) / 8u]; }
-fn load_scale(row: u32, column: u32) -> f32 { return scales[min(column, params.in_features - 1u) / params.group * HALVES * params.out_features + row]; }
-fn values(word: Word, part: u32, scale: f32) -> vec4<f32> { return numbers(word >> (part * 16u)) * scale; }
+fn load_scale(column: u32, row: u32) -> f32 { return scales[column / params.group * HALVES * params.out_features + row]; }
+fn four(word: Word, part: u32, scale: vec2<f16>) -> vec4<f16> { return vec4<f16>((numbers(word) * scale)[part], (numbers(word >> 4u) * scale)[part], (numbers(word >> 8u) * scale)[part], (numbers(word >> 12u) * scale)[part]); }
+fn exact(word: Word, part: u32, scale: f32) -> vec4<f32> { return vec4<f32>(four(word, part, vec2<f16>(1.0h))) * scale; }
+fn rounded(word: Word, part: u32, scale: f32) -> vec4<f16> { return four(word, part, vec2<f16>(f16(scale))); }
 ";
 
 /// Workgroups of a step.
@@ -137,5 +142,5 @@ pub(super) fn representatives() -> Vec<Variant> {
 
 /// Every shape that [`Shape::of`] gives.
 fn shapes() -> [Shape; 1] {
-    [Shape { tiles: [2, 4], ways: [2, 2, 1], columns: 32, stages: 1 }]
+    [Shape { tiles: [2, 4], ways: [2, 2, 1], columns: 32, stages: 1, ahead: 1 }]
 }

@@ -31,13 +31,15 @@ const OUTPUT_WAYS: u32 = 2u;
 const COLUMN_WAYS: u32 = 1u;
 const COLUMNS: u32 = 32u;
 const STAGES: u32 = 1u;
+const AHEAD: u32 = 1u;
+const TURNS: u32 = 1u;
 const ENDING: u32 = 0u;
 const HALVES: u32 = 1u;
 const WORD_QUADS: u32 = 1u;
 alias Word = vec4<f32>;
-fn load_word(row: u32, column: u32) -> Word { return weight[(row * params.in_features + min(column, params.in_features - 4u)) / 4u]; }
-fn load_scale(row: u32, column: u32) -> f32 { return 1.0; }
-fn values(word: Word, part: u32, scale: f32) -> vec4<f32> { return word; }
+fn load_scale(column: u32, row: u32) -> f32 { return 1.0; }
+fn exact(word: Word, part: u32, scale: f32) -> vec4<f32> { return word; }
+fn rounded(word: Word, part: u32, scale: f32) -> vec4<f16> { return vec4<f16>(word); }
 // }
 
 struct Params {
@@ -53,9 +55,6 @@ struct Params {
 const ADD: u32 = 1u;
 const SWIGLU: u32 = 2u;
 
-const POWERS: vec4<f32> = vec4<f32>(1.0, 16.0, 256.0, 4096.0);
-const INVERSE_POWERS: vec4<f32> = 1.0 / POWERS;
-
 const SUBGROUPS: u32 = ROW_WAYS * OUTPUT_WAYS * COLUMN_WAYS;
 const THREADS: u32 = SUBGROUPS * 32u;
 const TILE_ROWS: u32 = ROW_WAYS * ROW_TILES * 16u;
@@ -68,15 +67,16 @@ const WAY_OUTPUTS: u32 = OUTPUT_TILES * 16u;
 const STEPS: u32 = COLUMNS / 16u / COLUMN_WAYS;
 // Rows in workgroup memory are 16 bytes longer than their data: loads of matrices then meet all banks.
 const STRIDE: u32 = COLUMNS / 4u + 2u;
-// Quads of x and words of the weight in a tile, and how many of them an invocation copies.
+// What an invocation copies: a quad of columns of each ROW_STEP-th row of x, and a word of the weight likewise.
 const COLUMN_QUADS: u32 = COLUMNS / 4u;
-const X_QUADS: u32 = TILE_ROWS * COLUMN_QUADS;
-const LAST_X_QUAD: u32 = X_QUADS - 1u;
-const X_LOADS: u32 = LAST_X_QUAD / THREADS + 1u;
+const ROW_STEP: u32 = THREADS / COLUMN_QUADS;
+const LAST_ROW: u32 = TILE_ROWS - 1u;
+const X_LOADS: u32 = LAST_ROW / ROW_STEP + 1u;
 const COLUMN_WORDS: u32 = COLUMN_QUADS / WORD_QUADS;
-const WEIGHT_WORDS: u32 = TILE_OUTPUTS * COLUMN_WORDS;
-const LAST_WEIGHT_WORD: u32 = WEIGHT_WORDS - 1u;
-const WEIGHT_LOADS: u32 = LAST_WEIGHT_WORD / THREADS + 1u;
+const WORD_COLUMNS: u32 = WORD_QUADS * 4u;
+const LINE_STEP: u32 = THREADS / COLUMN_WORDS;
+const LAST_LINE: u32 = TILE_OUTPUTS - 1u;
+const WEIGHT_LOADS: u32 = LAST_LINE / LINE_STEP + 1u;
 // A matrix of sums in workgroup memory, in quads of columns, and how many of them a lane takes.
 const SUM_STRIDE: u32 = 5u;
 const SUM_QUADS: u32 = 16u * SUM_STRIDE;
@@ -99,19 +99,22 @@ var<workgroup> floats: array<vec4<f32>, SUBGROUPS * SUM_QUADS>;
 
 // Matrices of this subgroup, [row tile][output tile].
 var<private> sums: array<coop_mat16x16<f32, C>, ROW_TILES * OUTPUT_TILES>;
-// What this invocation has loaded of the next columns.
-var<private> x_quads: array<vec4<f32>, X_LOADS>;
-var<private> weight_words: array<Word, WEIGHT_LOADS>;
-var<private> weight_scales: array<f32, WEIGHT_LOADS>;
+// What this invocation has loaded of the next columns, AHEAD lots of them.
+var<private> x_quads: array<vec4<f32>, AHEAD * X_LOADS>;
+var<private> weight_words: array<Word, AHEAD * WEIGHT_LOADS>;
+var<private> weight_scales: array<f32, AHEAD * WEIGHT_LOADS>;
+// Where the rows begin that it loads: of x in quads, of the weight in words, and which rows of the weight they are.
+var<private> x_starts: array<u32, X_LOADS>;
+var<private> weight_starts: array<u32, WEIGHT_LOADS>;
+var<private> weight_lines: array<u32, WEIGHT_LOADS>;
 // Where the matrices of this subgroup begin.
 var<private> x_base: u32;
 var<private> weight_base: u32;
 
-// Four 4-bit numbers, from the low 16 bits up: number - 8, exactly. Their bits are put into the mantissa of 2^23 where
-// they stand, which costs no shift and no conversion, and leaves them multiplied with powers of 16.
-fn numbers(bits: u32) -> vec4<f32> {
-    let parts = (vec4<u32>(bits) & vec4<u32>(0xfu, 0xf0u, 0xf00u, 0xf000u)) | vec4<u32>(0x4b000000u);
-    return (bitcast<vec4<f32>>(parts) - (8388608.0 + 8.0 * POWERS)) * INVERSE_POWERS;
+// Two 4-bit numbers, of bits 0 and 16 on: number - 8, exactly. Their bits are put into the mantissa of 1024, which costs
+// no conversion.
+fn numbers(bits: u32) -> vec2<f16> {
+    return vec2<f16>(unpack2x16float((bits & 0x000f000fu) | 0x64006400u)) - vec2<f16>(1032.0h);
 }
 
 // The row of the weight for a line of the tile.
@@ -120,49 +123,49 @@ fn weight_row(first_feature: u32, line: u32) -> u32 {
     return line % WAY_OUTPUTS / WAY_FEATURES * params.out_features + min(feature, params.out_features - 1u);
 }
 
-// 0 past the last column.
-fn inside(quad: vec4<f32>, column: u32) -> vec4<f32> {
-    return select(vec4<f32>(), quad, column < params.in_features);
-}
-
-// Sends for the columns from first_column on.
-fn fetch(first_row: u32, first_feature: u32, first_column: u32, local: u32) {
+// Finds what this invocation is to load.
+fn find_rows(first_row: u32, first_feature: u32, local: u32) {
     for (var load = 0u; load < X_LOADS; load += 1u) { // unrolled
-        let quad = local + load * THREADS;
-        if ((load + 1u) * THREADS <= X_QUADS || quad < X_QUADS) {
-            let row = min(first_row + quad / COLUMN_QUADS, params.rows - 1u);
-            let column = min(first_column + quad % COLUMN_QUADS * 4u, params.in_features - 4u);
-            x_quads[load] = x[(row * params.in_features + column) / 4u];
-        }
+        let row = min(first_row + local / COLUMN_QUADS + load * ROW_STEP, params.rows - 1u);
+        x_starts[load] = row * (params.in_features / 4u);
     }
     for (var load = 0u; load < WEIGHT_LOADS; load += 1u) { // unrolled
-        let word = local + load * THREADS;
-        if ((load + 1u) * THREADS <= WEIGHT_WORDS || word < WEIGHT_WORDS) {
-            let row = weight_row(first_feature, word / COLUMN_WORDS);
-            let column = first_column + word % COLUMN_WORDS * WORD_QUADS * 4u;
-            weight_words[load] = load_word(row, column);
-            weight_scales[load] = load_scale(row, column);
-        }
+        let row = weight_row(first_feature, min(local / COLUMN_WORDS + load * LINE_STEP, LAST_LINE));
+        weight_lines[load] = row;
+        weight_starts[load] = row * (params.in_features / WORD_COLUMNS);
     }
 }
 
-// Puts the columns that have arrived into workgroup memory.
-fn place(stage: u32, first_column: u32, local: u32) {
+// Sends for the columns from first_column on. Past the last it gets the last again.
+fn fetch(slot: u32, first_column: u32, local: u32) {
+    let quad = min(first_column / 4u + local % COLUMN_QUADS, params.in_features / 4u - 1u);
     for (var load = 0u; load < X_LOADS; load += 1u) { // unrolled
-        let quad = local + load * THREADS;
-        if ((load + 1u) * THREADS <= X_QUADS || quad < X_QUADS) {
-            let at = (stage * TILE_ROWS + quad / COLUMN_QUADS) * STRIDE + quad % COLUMN_QUADS;
-            x_tile[at] = vec4<f16>(inside(x_quads[load], first_column + quad % COLUMN_QUADS * 4u));
+        x_quads[slot * X_LOADS + load] = x[x_starts[load] + quad];
+    }
+    let word = min(first_column / WORD_COLUMNS + local % COLUMN_WORDS, params.in_features / WORD_COLUMNS - 1u);
+    for (var load = 0u; load < WEIGHT_LOADS; load += 1u) { // unrolled
+        weight_words[slot * WEIGHT_LOADS + load] = weight[weight_starts[load] + word];
+        weight_scales[slot * WEIGHT_LOADS + load] = load_scale(word * WORD_COLUMNS, weight_lines[load]);
+    }
+}
+
+// Puts the columns that have arrived into workgroup memory. Past the last column x is 0, and the weight does not count.
+fn place(slot: u32, stage: u32, first_column: u32, local: u32) {
+    let is_inside = first_column + local % COLUMN_QUADS * 4u < params.in_features;
+    for (var load = 0u; load < X_LOADS; load += 1u) { // unrolled
+        let row = local / COLUMN_QUADS + load * ROW_STEP;
+        if ((load + 1u) * ROW_STEP <= TILE_ROWS || row < TILE_ROWS) {
+            let quad = vec4<f16>(x_quads[slot * X_LOADS + load]);
+            x_tile[(stage * TILE_ROWS + row) * STRIDE + local % COLUMN_QUADS] = select(vec4<f16>(), quad, is_inside);
         }
     }
     for (var load = 0u; load < WEIGHT_LOADS; load += 1u) { // unrolled
-        let word = local + load * THREADS;
-        if ((load + 1u) * THREADS <= WEIGHT_WORDS || word < WEIGHT_WORDS) {
+        let line = local / COLUMN_WORDS + load * LINE_STEP;
+        if ((load + 1u) * LINE_STEP <= TILE_OUTPUTS || line < TILE_OUTPUTS) {
+            let at = (stage * TILE_OUTPUTS + line) * STRIDE + local % COLUMN_WORDS * WORD_QUADS;
+            let held = slot * WEIGHT_LOADS + load;
             for (var part = 0u; part < WORD_QUADS; part += 1u) { // unrolled
-                let quad = word % COLUMN_WORDS * WORD_QUADS + part;
-                let at = (stage * TILE_OUTPUTS + word / COLUMN_WORDS) * STRIDE + quad;
-                let four = values(weight_words[load], part, weight_scales[load]);
-                weight_tile[at] = vec4<f16>(inside(four, first_column + quad * 4u));
+                weight_tile[at + part] = rounded(weight_words[held], part, weight_scales[held]);
             }
         }
     }
@@ -191,11 +194,11 @@ fn multiply(stage: u32) {
 // An element of the product in f32.
 fn product(row: u32, output: u32) -> f32 {
     var sum = 0.0;
-    for (var column = 0u; column < params.in_features; column += WORD_QUADS * 4u) {
-        let word = load_word(output, column);
-        let scale = load_scale(output, column);
+    for (var word = 0u; word < params.in_features / WORD_COLUMNS; word += 1u) {
+        let bits = weight[output * (params.in_features / WORD_COLUMNS) + word];
+        let scale = load_scale(word * WORD_COLUMNS, output);
         for (var part = 0u; part < WORD_QUADS; part += 1u) { // unrolled
-            sum += dot(x[(row * params.in_features + column) / 4u + part], values(word, part, scale));
+            sum += dot(x[row * (params.in_features / 4u) + word * WORD_QUADS + part], exact(bits, part, scale));
         }
     }
     return sum;
@@ -319,24 +322,27 @@ fn main(
     for (var i = 0u; i < ROW_TILES * OUTPUT_TILES; i += 1u) { // unrolled
         sums[i] = coop_mat16x16<f32, C>();
     }
-    fetch(first_row, first_feature, 0u, local);
+    find_rows(first_row, first_feature, local);
+    for (var slot = 0u; slot < AHEAD; slot += 1u) { // unrolled
+        fetch(slot, slot * COLUMNS, local);
+    }
     var first_column = 0u;
     loop {
         if (first_column >= params.in_features) {
             break;
         }
-        for (var stage = 0u; stage < STAGES; stage += 1u) { // unrolled
+        for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
             if (first_column >= params.in_features) {
                 break;
             }
             if (STAGES == 1u) {
                 workgroupBarrier();
             }
-            place(stage, first_column, local);
+            place(turn % AHEAD, turn % STAGES, first_column, local);
             workgroupBarrier();
+            fetch(turn % AHEAD, first_column + AHEAD * COLUMNS, local);
+            multiply(turn % STAGES);
             first_column += COLUMNS;
-            fetch(first_row, first_feature, first_column, local);
-            multiply(stage);
         }
     }
     write_tiles(first_row + row_way * ROW_TILES * 16u, first_feature + output_way * WAY_FEATURES, subgroup, local % 32u);
