@@ -33,7 +33,7 @@ fn fields(stem: &str) -> Vec<Field> {
         "calibrate_copy" => fields!(calibrate_copy { lanes }),
         "calibrate_fma" => fields!(calibrate_fma { iterations, invocations }),
         "embedding_q4" => fields!(embedding_q4 { elements, rows, columns, group }),
-        "linear_tile" | "linear_vector" => {
+        "linear_matrix" | "linear_tile" | "linear_vector" => {
             fields!(linear_vector { rows, in_features, out_features, has_bias, group, eps })
         }
         "calibrate_matrix" => fields!(calibrate_matrix { iterations, workgroups }),

@@ -8,7 +8,7 @@ use crate::tensor::{DType, Dims};
 /// A linear layer, perhaps with a norm of its rows in front, and perhaps with something done to its product.
 ///
 /// It stands in no file; [`Graph::fused`](super::Graph::fused) makes it. Shapes: x `[.., k]`, weight `[n, k]`, bias `[n]`, out
-/// `[.., n]`, or `[.., n / 2]` with [`Ending::SwiGlu`].
+/// `[.., n]`, or `[.., n / 2]` with [`Ending::SwiGlu`], or that of what is added.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Projection {
     /// Rows to multiply.
@@ -48,7 +48,7 @@ pub enum Weight {
 pub enum Ending {
     /// It is the result.
     Plain,
-    /// This tensor, which has the result's shape, is added.
+    /// This tensor is added: it has the product's rows, in the shape of the result.
     Add(TensorId),
     /// The weight has the rows of a gate, then as many of an up projection: the result is `silu(gate) * up`.
     SwiGlu,
@@ -159,10 +159,11 @@ impl Projection {
     fn ended(&self, layer: &Layer, live: &Live, product: Dims) -> Result<Dims> {
         match self.ending {
             Ending::Plain => Ok(product),
-            Ending::Add(residual) if live.dims(residual) == product => Ok(product),
             Ending::Add(residual) => {
                 let residual = live.dims(residual);
-                layer.refuse(format!("adds {residual} to a product {product}"))
+                let same_rows = residual.elements() == product.elements()
+                    && residual.as_slice().last() == product.as_slice().last();
+                if same_rows { Ok(residual) } else { layer.refuse(format!("adds {residual} to a product {product}")) }
             }
             Ending::SwiGlu => {
                 let mut out = product;

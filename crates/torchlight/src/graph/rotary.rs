@@ -125,32 +125,37 @@ fn refuse<T>(node: u32, detail: String) -> Result<T> {
 }
 
 impl Angles {
-    /// The first row that is read, and the live shape of those that are.
-    pub(crate) fn live(&self, live: &Live) -> Option<(u32, Dims)> {
-        let mut dims = live.dims(self.cosines);
-        let Some(AngleRows { part, .. }) = self.rows else { return Some((0, dims)) };
-        let rows = dims.as_mut_slice().first_mut()?;
+    /// The first row that a run reads. That it is there was checked when shapes were inferred.
+    pub(crate) fn first_row(&self, live: &Live) -> u32 {
+        self.rows_of(live.dims(self.cosines), live).map_or(0, |(first, _)| first)
+    }
+
+    /// The first row of a table that is read, and the shape of those that are.
+    fn rows_of(&self, mut table: Dims, live: &Live) -> Option<(u32, Dims)> {
+        let Some(AngleRows { part, .. }) = self.rows else { return Some((0, table)) };
+        let rows = table.as_mut_slice().first_mut()?;
         let (first, count) = part.resolve(*rows, live)?;
         *rows = count;
-        Some((first, dims))
+        Some((first, table))
     }
 
     /// Refuses angles that are not those of the tokens, in the names of the operators that would.
     fn check(&self, live: &Live, wanted: [u32; 2]) -> Result<()> {
-        let [cosines, sines] = [self.cosines, self.sines].map(|tensor| live.dims(tensor));
-        let Some((_, angles)) = self.live(live) else {
-            let (size, rows) = (cosines.as_slice().first().copied().unwrap_or(0), self.rows);
-            let Some(AngleRows { part: Part::Range { start, end, .. }, node }) = rows else {
-                return refuse(self.node, format!("wants cosines of rank 2, got {cosines}"));
+        let [cosines, sines] = [self.cosines, self.sines].map(|tensor| self.rows_of(live.dims(tensor), live));
+        let (Some((_, cosines)), Some((_, sines))) = (cosines, sines) else {
+            let table = live.dims(self.cosines);
+            let Some(AngleRows { part: Part::Range { start, end, .. }, node }) = self.rows else {
+                return refuse(self.node, format!("wants tables of angles, got {table}"));
             };
             let (start, end) = (live.int(start), live.int(end));
+            let size = table.as_slice().first().copied().unwrap_or(0);
             return Err(Error::EmptySlice { operator: "slice_copy", node, start, end, size });
         };
-        if angles.as_slice() == wanted && cosines == sines {
+        if [cosines, sines].iter().all(|angles| angles.as_slice() == wanted) {
             return Ok(());
         }
         let operator = ApplyRotaryEmb::NAME;
-        let detail = format!("wants cosines and sines of shape {wanted:?}, got {angles}");
+        let detail = format!("wants cosines and sines of shape {wanted:?}, got {cosines} and {sines}");
         Err(Error::Shape { operator, node: self.node, detail })
     }
 }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use bytemuck::{Pod, Zeroable};
 
 use super::quantised::Packing;
-use super::{Variant, Work, linear_tile, linear_vector, rms_norm};
+use super::{Variant, Work, linear_matrix, linear_tile, linear_vector, rms_norm};
 
 /// The most rows that a vector kernel takes.
 pub const VECTOR_ROWS: u32 = 4;
@@ -251,7 +251,8 @@ impl Alignment {
 
 /// Some of everything of the kernels.
 pub(super) fn representatives() -> Vec<Variant> {
-    linear_vector::representatives().into_iter().chain(linear_tile::representatives()).collect()
+    let kernels = [linear_vector::representatives(), linear_tile::representatives(), linear_matrix::representatives()];
+    kernels.into_iter().flatten().collect()
 }
 
 /// A quad of which columns past the last are 0.

@@ -14,6 +14,7 @@ pub mod embedding_q4;
 mod grid;
 mod lane;
 pub mod linear;
+pub mod linear_matrix;
 pub mod linear_tile;
 pub mod linear_vector;
 pub mod quantised;

@@ -3,11 +3,11 @@
 use super::buffers::Scratch;
 use super::builder::{Builder, Draft, Operand};
 use super::launch::{Described, Launch, write};
-use super::linear_route::{LinearChoice, LinearRoute, LinearRules, unsupported};
+use super::linear_route::{LinearChoice, LinearRoute, LinearRules, WeightSizes, unsupported};
 use crate::error::Result;
 use crate::graph::{self, Live, Projection, TensorId, Weight};
 use crate::kernels::linear::{self, Ending, Form, Loads, VECTOR_ROWS, WeightType};
-use crate::kernels::{LinearProblem, Variant, linear_tile, linear_vector, rms_norm};
+use crate::kernels::{LinearProblem, Variant, linear_matrix, linear_tile, linear_vector, rms_norm};
 use crate::tensor::Dims;
 
 /// Where a linear layer finds its sizes.
@@ -71,6 +71,8 @@ pub enum LinearKernel {
     Norm(rms_norm::Cut),
     /// Many rows, on every device.
     Tile(linear_tile::Shape),
+    /// Many rows, on cooperative matrices.
+    Matrix(linear_matrix::Shape),
 }
 
 impl LinearKernel {
@@ -78,8 +80,9 @@ impl LinearKernel {
     const fn serves(self, route: LinearRoute, rows: u32) -> bool {
         match (self, route) {
             (Self::Vector(shape, least), LinearRoute::Vector) => least <= rows && rows <= shape.rows,
-            (Self::Norm(_) | Self::Tile(_), LinearRoute::Tile) => true,
-            (Self::Vector(..), _) | (Self::Norm(_) | Self::Tile(_), LinearRoute::Vector) => false,
+            (Self::Norm(_), LinearRoute::Tile | LinearRoute::Matrix) => true,
+            (Self::Tile(_), LinearRoute::Tile) | (Self::Matrix(_), LinearRoute::Matrix) => true,
+            (Self::Vector(..) | Self::Norm(_) | Self::Tile(_) | Self::Matrix(_), _) => false,
         }
     }
 }
@@ -105,14 +108,17 @@ impl LinearLaunch {
             LinearKernel::Vector(shape, _) => linear_vector::workgroups(problem, shape),
             LinearKernel::Norm(_) => rms_norm::workgroups(rows(problem)),
             LinearKernel::Tile(shape) => linear_tile::workgroups(problem, shape),
+            LinearKernel::Matrix(shape) => linear_matrix::workgroups(problem, shape),
         }
     }
 
-    /// The route whose runs launch it.
-    pub fn route(&self) -> LinearRoute {
+    /// The route whose runs launch it; nothing for a norm, which several launch.
+    pub fn route(&self) -> Option<LinearRoute> {
         match self.kernel {
-            LinearKernel::Vector(..) => LinearRoute::Vector,
-            LinearKernel::Norm(_) | LinearKernel::Tile(_) => LinearRoute::Tile,
+            LinearKernel::Vector(..) => Some(LinearRoute::Vector),
+            LinearKernel::Norm(_) => None,
+            LinearKernel::Tile(_) => Some(LinearRoute::Tile),
+            LinearKernel::Matrix(_) => Some(LinearRoute::Matrix),
         }
     }
 
@@ -127,7 +133,7 @@ impl LinearLaunch {
             LinearKernel::Norm(_) => (format!("s{count} k{in_features}"), rms_norm::work(rows(&problem))),
             LinearKernel::Vector(..) => (format!("s{count} k{in_features} n{out_features}{numbers}"), problem.work()),
             // Their norm is a dispatch of its own.
-            LinearKernel::Tile(_) => {
+            LinearKernel::Tile(_) | LinearKernel::Matrix(_) => {
                 let work = LinearProblem { has_norm: false, ..problem }.work();
                 (format!("s{count} k{in_features} n{out_features}{numbers}"), work)
             }
@@ -155,23 +161,21 @@ impl Builder<'_, '_> {
         let bound = |tensor| self.graph.tensor(tensor).bound;
         let largest = layer.of(bound(layer.x), bound(layer.weight));
         let smallest = LinearProblem { rows: if self.is_static(layer.x) { largest.rows } else { 1 }, ..largest };
-        let rules = LinearRules::new(self.options, self.facts);
+        let sizes = if self.is_static(layer.weight) { WeightSizes::Planned } else { WeightSizes::Live };
+        let rules = LinearRules::new(self.options, self.facts, (&largest, sizes));
         if let (Err(refusal), Err(_)) = (rules.choose(&smallest), rules.choose(&largest)) {
             return Err(unsupported(&self.graph.nodes[node as usize], &rules, &smallest, refusal));
         }
         let mut form = Form::of(&largest);
-        if !self.is_static(layer.weight) {
+        if sizes == WeightSizes::Live {
             // Live sizes may be any.
             form.loads = Loads::any(layer.weight_type);
         }
-        let routes = [smallest, largest].map(|problem| rules.choose(&problem).ok());
         let mut kernels = Vec::new();
-        if routes.contains(&Some(LinearRoute::Vector)) {
+        if rules.reaches(LinearRoute::Vector, [&smallest, &largest]) {
             kernels.extend(self.vector(op, form, [&smallest, &largest]));
         }
-        if routes.contains(&Some(LinearRoute::Tile)) {
-            kernels.extend(self.tile(node, op, form, &largest));
-        }
+        kernels.extend(self.many_rows(node, (op, form), &rules, [&smallest, &largest]));
         let draft = |Kernel { kernel, variant, operands }: Kernel| {
             let launch = LinearLaunch { layer, rules, kernel };
             Draft {
@@ -203,16 +207,35 @@ impl Builder<'_, '_> {
         [[1, 1], [2, VECTOR_ROWS]].into_iter().filter(is_reached).map(kernel).collect()
     }
 
-    /// Tiles of rows, which have gone through the norm before.
-    fn tile(&mut self, node: u32, op: &Projection, form: Form, largest: &LinearProblem) -> Vec<Kernel> {
-        let (norm, x) = self.normed(node, op, largest);
-        let shape = linear_tile::Shape::of(largest);
-        let tile = Kernel {
-            kernel: LinearKernel::Tile(shape),
-            variant: linear_tile::variant(Form { has_norm: false, ..form }, shape),
-            operands: operands(op, x),
+    /// Tiles or matrices of rows, which have gone through the norm before.
+    fn many_rows(
+        &mut self,
+        node: u32,
+        (op, form): (&Projection, Form),
+        rules: &LinearRules,
+        sizes: [&LinearProblem; 2],
+    ) -> Vec<Kernel> {
+        let reached: Vec<LinearRoute> =
+            [LinearRoute::Tile, LinearRoute::Matrix].into_iter().filter(|&route| rules.reaches(route, sizes)).collect();
+        if reached.is_empty() {
+            return Vec::new();
+        }
+        let (norm, x) = self.normed(node, op, sizes[1]);
+        let form = Form { has_norm: false, ..form };
+        let kernel = |route| {
+            let (kernel, variant) = match route {
+                LinearRoute::Matrix => {
+                    let shape = linear_matrix::Shape::of(sizes[1]);
+                    (LinearKernel::Matrix(shape), linear_matrix::variant(form, shape))
+                }
+                LinearRoute::Tile | LinearRoute::Vector => {
+                    let shape = linear_tile::Shape::of(sizes[1]);
+                    (LinearKernel::Tile(shape), linear_tile::variant(form, shape))
+                }
+            };
+            Kernel { kernel, variant, operands: operands(op, x) }
         };
-        norm.into_iter().chain([tile]).collect()
+        norm.into_iter().chain(reached.into_iter().map(kernel)).collect()
     }
 
     /// The norm in front of a layer as a dispatch into scratch, and the rows that the layer then reads.

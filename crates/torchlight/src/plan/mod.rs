@@ -29,7 +29,7 @@ pub use embedding::EmbeddingLaunch;
 pub use facts::{DeviceFacts, DeviceLimits};
 pub use launch::{Attention, Described, Launch};
 pub use linear::{LinearKernel, LinearLaunch, LinearLayer};
-pub use linear_route::{LinearChoice, LinearReasons, LinearRefusal, LinearRoute, LinearRules};
+pub use linear_route::{LinearChoice, LinearReasons, LinearRefusal, LinearRoute, LinearRules, WeightSizes};
 pub use refusal::Refusal;
 pub use rotary::RotaryLaunch;
 pub use route::Route;
@@ -157,7 +157,7 @@ impl Dispatch {
     /// The route of a linear layer that it belongs to, where it belongs to one.
     pub fn linear_route(&self) -> Option<LinearRoute> {
         match &self.launch {
-            Launch::Linear(launch) => Some(launch.route()),
+            Launch::Linear(launch) => launch.route(),
             _ => None,
         }
     }

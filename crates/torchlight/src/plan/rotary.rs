@@ -34,7 +34,7 @@ impl RotaryLaunch {
             kv_heads: cache(2),
             head_dim: q(3),
             input_pos: live.int(self.input_pos) as u32,
-            first_angle: self.angles.live(live).map_or(0, |(first, _)| first),
+            first_angle: self.angles.first_row(live),
             layout: self.layout,
         }
     }

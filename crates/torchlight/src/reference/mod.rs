@@ -11,6 +11,7 @@ pub mod calibrate_fma;
 pub mod calibrate_matrix;
 pub mod embedding;
 pub mod embedding_q4;
+pub mod linear_matrix;
 pub mod linear_tile;
 pub mod linear_vector;
 pub mod rms_norm;

@@ -66,11 +66,13 @@ fn joined(fuser: &mut Fuser<'_, '_>, others: &[usize], heads: [(TensorId, usize)
     let mut layers = Vec::with_capacity(3);
     let mut first = None;
     for (tensor, reader) in heads {
-        let (view, rows) = heads_of_rows(fuser, fuser.uses.only_for(tensor, reader)?)?;
-        let source = fuser.source(rows, view)?;
+        let source = fuser.behind(fuser.uses.only_for(tensor, reader)?, tensor)?;
+        if !are_heads_of_rows(fuser.sizes.get(tensor), fuser.sizes.get(source.tensor)) {
+            return None;
+        }
         first = first.or(Some(source.node));
         layers.push(fuser.plain_layer(source.node)?);
-        gone.extend(source.views.into_iter().chain([source.node, view]));
+        gone.extend(source.views.into_iter().chain([source.node]));
     }
     let all = [others, &gone].concat();
     if !fuser.uses.can_wait(&all) {
@@ -83,16 +85,14 @@ fn joined(fuser: &mut Fuser<'_, '_>, others: &[usize], heads: [(TensorId, usize)
     Some(JoinedLayers { layer: Projection { out, ..joined }, first: first?, gone })
 }
 
-/// A view of rows `[1, s, h * d]` as heads `[1, s, h, d]`: its node, and the rows.
-fn heads_of_rows(fuser: &Fuser<'_, '_>, node: usize) -> Option<(usize, TensorId)> {
-    let Operator::ViewCopy(view) = fuser.operator(node) else { return None };
-    let (rows, heads) = (fuser.sizes.get(view.x), fuser.sizes.get(view.out));
-    let (&[Size::Known(1), tokens, Size::Known(width)], &[Size::Known(1), same, Size::Known(h), Size::Known(d)]) =
-        (rows, heads)
+/// Whether rows `[1, s, h * d]` are seen as heads `[1, s, h, d]`.
+fn are_heads_of_rows(heads: &[Size], rows: &[Size]) -> bool {
+    let (&[Size::Known(1), same, Size::Known(h), Size::Known(d)], &[Size::Known(1), tokens, Size::Known(width)]) =
+        (heads, rows)
     else {
-        return None;
+        return false;
     };
-    (tokens == same && Some(width) == h.checked_mul(d)).then_some((node, view.x))
+    tokens == same && Some(width) == h.checked_mul(d)
 }
 
 /// A rotation reads its tokens' rows from the tables of angles itself:

@@ -7,6 +7,7 @@ mod attention;
 mod join;
 mod norm;
 mod residual;
+mod rows;
 mod sizes;
 mod swiglu;
 #[cfg(test)]
@@ -44,7 +45,7 @@ struct Source {
     node: usize,
     /// What that node writes: the tensor, or what it is a view of.
     tensor: TensorId,
-    /// Views between, which change no shape.
+    /// Views between.
     views: Vec<usize>,
 }
 
@@ -61,8 +62,14 @@ struct Fuser<'g, 'a> {
 type Pattern = fn(&mut Fuser<'_, '_>, usize) -> Option<Rewrite>;
 
 /// In this order: each leaves what the next one looks for.
-const PATTERNS: [Pattern; 5] =
-    [attention::rotary_update_cache, attention::sliced_angles, swiglu::swiglu, residual::add, norm::rms_norm];
+const PATTERNS: [Pattern; 6] = [
+    rows::unviewed,
+    attention::rotary_update_cache,
+    attention::sliced_angles,
+    swiglu::swiglu,
+    residual::add,
+    norm::rms_norm,
+];
 
 impl Graph<'_> {
     /// The same graph with fewer operators: linear layers over the same rows become one where what follows can read its
@@ -75,8 +82,8 @@ impl Graph<'_> {
         for pattern in PATTERNS {
             let rewrites = Fuser::new(&mut self, most_bytes).rewrites(pattern);
             self.rewrite(rewrites);
+            self.forget_unread();
         }
-        self.forget_unread();
         self
     }
 
@@ -144,13 +151,16 @@ impl<'g, 'a> Fuser<'g, 'a> {
         self.behind_views(self.uses.only_for(tensor, reader)?, tensor)
     }
 
-    /// Where the tensor that a node writes comes from: that node, or what stands in front of it where it is a view that
-    /// changes no shape.
+    /// Where the tensor that a node writes comes from: that node, or what stands in front of it where it is a view, or views
+    /// of views, that come to the same shape in the end.
     fn behind_views(&self, node: usize, tensor: TensorId) -> Option<Source> {
+        self.behind(node, tensor).filter(|source| self.sizes.are_equal(source.tensor, tensor))
+    }
+
+    /// The same with views to any shape.
+    fn behind(&self, node: usize, tensor: TensorId) -> Option<Source> {
         let mut source = Source { node, tensor, views: Vec::new() };
-        while let Operator::ViewCopy(view) = self.operator(source.node)
-            && self.sizes.are_equal(view.x, view.out)
-        {
+        while let Operator::ViewCopy(view) = self.operator(source.node) {
             source.views.push(source.node);
             source.tensor = view.x;
             source.node = self.uses.only_for(view.x, source.node)?;

@@ -3,7 +3,7 @@
 use super::{Fuser, Rewrite};
 use crate::graph::{Ending, Operator, Projection, TensorId};
 
-/// A layer adds what would be added to its result, where both have the same shape in every run:
+/// A layer adds what would be added to its result, or to a view of its rows, where both have the same shape in every run:
 ///
 /// ```text
 /// product = linear(x, W)               | out = linear+add(x, W, residual)
@@ -19,10 +19,11 @@ pub(super) fn add(fuser: &mut Fuser<'_, '_>, anchor: usize) -> Option<Rewrite> {
 }
 
 fn added(fuser: &Fuser<'_, '_>, anchor: usize, [residual, product, out]: [TensorId; 3]) -> Option<Rewrite> {
-    let source = fuser.source(product, anchor)?;
+    let source = fuser.behind(fuser.uses.only_for(product, anchor)?, product)?;
     let layer = fuser.plain_layer(source.node)?;
     let gone: Vec<usize> = source.views.into_iter().chain([source.node, anchor]).collect();
-    if !fuser.sizes.are_equal(residual, layer.out) || !fuser.uses.can_wait(&gone) {
+    let are_equal = fuser.sizes.are_equal(residual, product) && fuser.sizes.have_equal_rows(product, layer.out);
+    if !are_equal || !fuser.uses.can_wait(&gone) {
         return None;
     }
     let layer = Projection { ending: Ending::Add(residual), out, ..layer };
@@ -32,8 +33,10 @@ fn added(fuser: &Fuser<'_, '_>, anchor: usize, [residual, product, out]: [Tensor
 
 #[cfg(test)]
 mod tests {
-    use crate::graph::fuse::testing::{ROWS, WIDTH, fused, layers, linear, linear_q4, names, view, with_rows};
-    use crate::graph::{Ending, TensorId};
+    use crate::graph::fuse::testing::{
+        ROWS, WIDTH, constant, fused, layers, linear, linear_q4, names, view, with_rows,
+    };
+    use crate::graph::{Ending, IntArg, TensorId};
     use crate::tensor::DType;
 
     #[test]
@@ -65,11 +68,32 @@ mod tests {
         let (mut graph, x) = with_rows();
         let tokens = graph.sym_size(x, 1);
         let product = linear_q4(&mut graph, x, [WIDTH, 4]);
-        let sizes = [1, i64::from(WIDTH)].map(crate::graph::IntArg::Known);
+        let sizes = [1, i64::from(WIDTH)].map(IntArg::Known);
         let viewed = graph.view_copy(product, &[sizes[0], tokens, sizes[1]], &[1, ROWS, WIDTH]).unwrap();
         let sum = graph.add(x, viewed, 1.0).unwrap();
         graph.output(sum);
         assert_eq!(names(&fused(graph)), ["linear_q4gsw+add"]);
+    }
+
+    #[test]
+    fn the_sum_has_the_shape_of_what_is_added() {
+        let (mut graph, x) = with_rows();
+        let tokens = graph.sym_size(x, 1);
+        let width = IntArg::Known(WIDTH.into());
+        // Heads, so that the layer's rows are not those that somebody else reads.
+        let weight = constant(&mut graph, &[WIDTH]);
+        let normed = graph.rms_norm(x, weight, 1e-5).unwrap();
+        let sizes = [IntArg::Known(1), tokens, IntArg::Known(2), IntArg::Known(4)];
+        let heads = graph.view_copy(normed, &sizes, &[1, ROWS, 2, 4]);
+        let heads = graph.sigmoid(heads.unwrap()).unwrap();
+        let rows = graph.view_copy(heads, &[tokens, width], &[ROWS, WIDTH]).unwrap();
+        let product = linear(&mut graph, rows, WIDTH);
+        let viewed = graph.view_copy(product, &[IntArg::Known(1), tokens, width], &[1, ROWS, WIDTH]).unwrap();
+        let sum = graph.add(x, viewed, 1.0).unwrap();
+        graph.output(sum);
+        let graph = fused(graph);
+        assert_eq!(names(&graph), ["rms_norm", "view_copy", "sigmoid", "view_copy", "linear+add"]);
+        assert_eq!(layers(&graph)[0].1.x, rows);
     }
 
     #[test]
@@ -147,7 +171,7 @@ mod tests {
             let row = graph.static_input(DType::F32, &[1, 1, 1, WIDTH]).unwrap();
             let product = linear(&mut graph, x, WIDTH);
             let written = if writes_x { x } else { other };
-            graph.update_cache(row, written, crate::graph::IntArg::Known(2));
+            graph.update_cache(row, written, IntArg::Known(2));
             let sum = graph.add(other, product, 1.0).unwrap();
             graph.output(sum);
             let wanted: &[&str] =

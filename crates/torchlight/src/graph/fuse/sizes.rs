@@ -54,6 +54,13 @@ impl Sizes {
         self.get(a) == self.get(b)
     }
 
+    /// Whether two tensors have equally many rows of the same length in every run.
+    pub(super) fn have_equal_rows(&self, a: TensorId, b: TensorId) -> bool {
+        let [a, b] = [a, b].map(|tensor| self.get(tensor).split_last());
+        let (Some((a_width, a)), Some((b_width, b))) = (a, b) else { return false };
+        a_width == b_width && quotient(&mut a.to_vec(), b) == Some(Size::Known(1))
+    }
+
     /// The sizes that a bound leaves: no size is 0.
     fn bounded(&mut self, bound: Dims, is_live: bool) -> Vec<Size> {
         let size = |&size: &u32| match is_live && size != 1 {
@@ -271,5 +278,6 @@ mod tests {
         assert_eq!(left(&[a, Size::Known(6)], &[a, Size::Known(2)]), Some(Size::Known(3)));
         assert_eq!(left(&[a, b], &[]), None);
         assert_eq!(left(&[a], &[b]), None);
+        assert_eq!(left(&[Size::Known(1), a], &[a]), Some(Size::Known(1)));
     }
 }
