@@ -9,6 +9,7 @@ use torchlight::profile::Adapter;
 use torchlight::{AdapterChoice, Gpu, GpuOptions, Session, SessionOptions, TimestampMode};
 
 use crate::attention::AttentionArgs;
+use crate::loading::Stopwatch;
 use crate::table::wrap;
 
 /// Options that every command takes.
@@ -59,9 +60,10 @@ impl GlobalArgs {
     /// Opens the chosen adapter.
     pub(crate) fn open(&self) -> Result<Gpu> {
         let adapter = self.adapter.clone().map_or(AdapterChoice::Best, AdapterChoice::Named);
+        let mut watch = Stopwatch::start();
         let gpu = Gpu::open_blocking(&GpuOptions { adapter, experimental: true, ..GpuOptions::default() })?;
-        let facts = gpu.facts();
-        self.say(|| format!("adapter: {} ({}, {})", facts.name, facts.backend, facts.driver));
+        let (facts, opened) = (gpu.facts(), watch.lap());
+        self.say(|| format!("adapter: {} ({}, {}), opened in {opened}", facts.name, facts.backend, facts.driver));
         Ok(gpu)
     }
 

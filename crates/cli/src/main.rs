@@ -12,6 +12,7 @@ mod generate;
 mod golden;
 mod inspect;
 mod linear;
+mod loading;
 mod overhead;
 mod profile;
 mod profile_tables;

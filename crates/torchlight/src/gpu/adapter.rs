@@ -137,8 +137,31 @@ impl Gpu {
     /// # Errors
     /// [`Error::Gpu`] where the driver refuses one.
     pub async fn compile(&self, variants: &[Variant], checks: BoundsChecks) -> Result<()> {
+        self.compile_each(variants, checks, |_| {}).await
+    }
+
+    /// [`Self::compile`] for programs that may block. Threads can share out the variants.
+    ///
+    /// # Errors
+    /// As [`Self::compile`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn compile_blocking(&self, variants: &[Variant], checks: BoundsChecks) -> Result<()> {
+        pollster::block_on(self.compile(variants, checks))
+    }
+
+    /// [`Self::compile`], which counts the variants that are done.
+    pub(crate) async fn compile_each(
+        &self,
+        variants: &[Variant],
+        checks: BoundsChecks,
+        mut done: impl FnMut(usize),
+    ) -> Result<()> {
         let scopes = Scopes::open(self);
-        let pipelines = self.pipelines.pipelines(&self.device, variants, checks);
+        let mut pipelines = Vec::with_capacity(variants.len());
+        for variant in variants {
+            pipelines.extend(self.pipelines.pipelines(&self.device, std::slice::from_ref(variant), checks));
+            done(pipelines.len());
+        }
         scopes.close().check("compiling kernels").await?;
         self.pipelines.keep(variants, checks, &pipelines);
         Ok(())

@@ -10,6 +10,7 @@ use super::pipelines::{self, BoundsChecks, Pipeline};
 use super::readback::Mapped;
 use super::scope::Scopes;
 use super::timestamps::{Queries, Ring, Stamps};
+use super::upload::EngineUploads;
 use crate::error::{Error, Result};
 use crate::kernels::Grid;
 use crate::plan::{BufferId, PARAMS_SLOT_BYTES, Plan};
@@ -89,16 +90,26 @@ impl Engine {
 
     /// Writes the start of a buffer before the next run.
     pub(crate) fn upload(&self, buffer: BufferId, bytes: &[u8]) {
+        self.write((buffer, 0), bytes);
+    }
+
+    /// Uploads of which little is staged at once.
+    pub(crate) fn uploads(&self) -> EngineUploads<'_> {
+        EngineUploads::new(self)
+    }
+
+    /// Writes a part of a buffer before the next submission. The rest of its last four bytes becomes zero.
+    pub(super) fn write(&self, (buffer, offset_bytes): (BufferId, u64), bytes: &[u8]) {
         const ALIGNMENT: usize = wgpu::COPY_BUFFER_ALIGNMENT as usize;
         let buffer = &self.buffers[buffer.index()];
         let (whole, rest) = bytes.split_at(bytes.len() / ALIGNMENT * ALIGNMENT);
         if !whole.is_empty() {
-            self.gpu.queue.write_buffer(buffer, 0, whole);
+            self.gpu.queue.write_buffer(buffer, offset_bytes, whole);
         }
         if !rest.is_empty() {
             let mut last = [0; ALIGNMENT];
             last[..rest.len()].copy_from_slice(rest);
-            self.gpu.queue.write_buffer(buffer, whole.len() as u64, &last);
+            self.gpu.queue.write_buffer(buffer, offset_bytes + whole.len() as u64, &last);
         }
     }
 

@@ -12,6 +12,7 @@ mod pipelines;
 mod readback;
 mod scope;
 mod timestamps;
+mod upload;
 
 pub use adapter::{AdapterChoice, Gpu, GpuOptions, LimitsChoice};
 pub(crate) use clock::Clock;
@@ -22,3 +23,4 @@ pub(crate) use engine::{Engine, Run, Submitted};
 pub(crate) use pending::{Arrived, Pending};
 pub use pipelines::BoundsChecks;
 pub(crate) use timestamps::Stamps;
+pub(crate) use upload::PIECE_BYTES;

@@ -2,9 +2,11 @@
 
 mod attention;
 mod calibrate;
+mod constants;
 mod generator;
 mod half;
 mod inputs;
+mod loading;
 mod options;
 mod outputs;
 mod profiler;
@@ -17,22 +19,20 @@ pub use calibrate::{WarmUp, calibrate_async, warm_up_async};
 pub use calibrate::{calibrate, warm_up};
 pub use generator::Generator;
 pub use inputs::Input;
+pub use loading::Loading;
 pub use options::SessionOptions;
 pub use outputs::Output;
 
-use std::borrow::Cow;
-
 use crate::error::Result;
-use crate::gpu::{Clock, Command, Download, Engine, Gpu};
+use crate::gpu::{Clock, Download, Engine, Gpu};
 use crate::graph::{Fusion, Graph, Live};
 use crate::kernels::Grid;
-use crate::plan::{BufferId, DeviceFacts, Implementation, PARAMS_SLOT_BYTES, Plan, Role};
+use crate::plan::{DeviceFacts, Implementation, PARAMS_SLOT_BYTES, Plan};
 use crate::profile::{Profile, TimestampMode};
-use crate::tensor::DType;
 use inputs::Inputs;
 use outputs::Wanted;
 use profiler::Profiler;
-use states::{State, states};
+use states::{State, clear_zeros, states};
 
 /// A method of a program, ready to run again and again.
 ///
@@ -87,15 +87,45 @@ impl Session {
     /// # Errors
     /// As [`Session::new`].
     pub async fn new_async(gpu: &Gpu, graph: &Graph<'_>, options: SessionOptions) -> Result<Self> {
-        let fused = match options.fusion {
-            Fusion::On => Some(graph.clone().fused(gpu.facts().limits.largest_binding())),
-            Fusion::Off => None,
-        };
+        Self::new_with_progress_async((gpu, graph), options, |_| {}).await
+    }
+
+    /// [`Session::new`], which tells how far it has come: models take seconds.
+    ///
+    /// Constants are uploaded in pieces, of which a few MiB are under way at a time: besides the program's bytes, which may
+    /// be a mapping, no copy of them lies in the host's memory.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn new_with_progress(
+        (gpu, graph): (&Gpu, &Graph<'_>),
+        options: SessionOptions,
+        progress: impl FnMut(Loading<'_>),
+    ) -> Result<Self> {
+        pollster::block_on(Self::new_with_progress_async((gpu, graph), options, progress))
+    }
+
+    /// [`Session::new_with_progress`] for executors and browsers.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub async fn new_with_progress_async(
+        (gpu, graph): (&Gpu, &Graph<'_>),
+        options: SessionOptions,
+        mut progress: impl FnMut(Loading<'_>),
+    ) -> Result<Self> {
+        let fused = fused(gpu, graph, options.fusion);
         let graph = fused.as_ref().unwrap_or(graph);
         let plan = Plan::new(graph, gpu.facts(), options.plan())?;
+        progress(Loading::Planned(&plan));
+        let all = plan.variants.len();
+        let compiled = |pipelines| progress(Loading::Compiled { pipelines, all });
+        gpu.compile_each(&plan.variants, options.checks, compiled).await?;
         let engine = Engine::new(gpu, &plan, options.checks).await?;
-        upload_constants(&engine, &plan, graph);
         let states = states(&plan, graph);
+        clear_zeros(&engine, &states);
+        constants::upload(&engine, (&plan, graph, &states), &mut progress).await?;
         let dispatches = plan.dispatches().count();
         let mut session = Self {
             engine,
@@ -113,7 +143,6 @@ impl Session {
             graph: graph.without_constants(),
             plan,
         };
-        session.upload_states();
         session.set_timestamps(options.timestamps);
         Ok(session)
     }
@@ -144,7 +173,7 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     #[cfg(not(target_arch = "wasm32"))]
-    pub fn run_recorded(&mut self, inputs: &[Input<'_>]) -> Result<(Vec<Output>, Vec<Command>)> {
+    pub fn run_recorded(&mut self, inputs: &[Input<'_>]) -> Result<(Vec<Output>, Vec<crate::gpu::Command>)> {
         let mut commands = Vec::new();
         let run = self.start((inputs, Wanted::Outputs), Some(&mut commands))?;
         Ok((self.wait(run, |results| results.outputs())?, commands))
@@ -152,7 +181,7 @@ impl Session {
 
     /// Puts the caches inside the graph back to the program's content, and forgets inputs left on the device.
     pub fn reset(&mut self) {
-        self.upload_states();
+        self.reset_states();
         self.inputs.forget();
     }
 
@@ -200,24 +229,14 @@ impl Session {
     }
 }
 
+/// The graph with its operators fused, where that is asked for.
+fn fused<'a>(gpu: &Gpu, graph: &Graph<'a>, fusion: Fusion) -> Option<Graph<'a>> {
+    (fusion == Fusion::On).then(|| graph.clone().fused(gpu.facts().limits.largest_binding()))
+}
+
 /// Copies move multiples of 4 bytes.
 fn download_bytes(size_bytes: u64) -> u64 {
     size_bytes.next_multiple_of(4)
-}
-
-fn upload_constants(engine: &Engine, plan: &Plan, graph: &Graph<'_>) {
-    for (index, buffer) in plan.buffers.iter().enumerate() {
-        let Role::Constant(tensor) = buffer.role else { continue };
-        let segments: Vec<&[u8]> = graph.tensor(tensor).segments().map(|(_, bytes)| bytes).collect();
-        let bytes: Cow<'_, [u8]> = match segments[..] {
-            [whole] => whole.into(),
-            _ => segments.concat().into(),
-        };
-        match plan.dtype(tensor) {
-            DType::F16 => engine.upload(BufferId(index as u32), &half::narrow(&bytes)),
-            _ => engine.upload(BufferId(index as u32), &bytes),
-        }
-    }
 }
 
 /// The mode that a device offers for the one that is wanted, and what to say where they differ.

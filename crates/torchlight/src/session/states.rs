@@ -3,7 +3,7 @@
 use super::half;
 use super::{Session, download_bytes};
 use crate::error::{Error, Result};
-use crate::gpu::Pending;
+use crate::gpu::{Engine, Pending};
 use crate::graph::{Graph, Origin, TensorId};
 use crate::plan::{BufferId, Plan};
 use crate::tensor::{DType, HostTensor};
@@ -31,6 +31,24 @@ pub(super) fn states(plan: &Plan, graph: &Graph<'_>) -> Vec<State> {
     graph.states().into_iter().filter_map(state).collect()
 }
 
+/// Fills the caches with zeros that begin as zeros.
+pub(super) fn clear_zeros(engine: &Engine, states: &[State]) {
+    let zeros: Vec<BufferId> = states.iter().filter(|state| state.is_zero()).map(|state| state.buffer).collect();
+    engine.clear(&zeros);
+}
+
+impl State {
+    /// Whether it begins as zeros.
+    pub(super) fn is_zero(&self) -> bool {
+        self.initial.is_none()
+    }
+
+    /// Its buffer, and the tensor that it is.
+    pub(super) fn place(&self) -> (BufferId, TensorId) {
+        (self.buffer, self.tensor)
+    }
+}
+
 impl Session {
     /// The caches inside the graph, as they are now: for each attention operator keys, then values.
     ///
@@ -52,10 +70,8 @@ impl Session {
     }
 
     /// Puts the program's content into the caches.
-    pub(super) fn upload_states(&mut self) {
-        let zeros: Vec<BufferId> =
-            self.states.iter().filter(|state| state.initial.is_none()).map(|state| state.buffer).collect();
-        self.engine.clear(&zeros);
+    pub(super) fn reset_states(&mut self) {
+        clear_zeros(&self.engine, &self.states);
         for state in &self.states {
             if let Some(bytes) = &state.initial {
                 self.engine.upload(state.buffer, bytes);
