@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
-use torchlight::{Generator, Profile, Session, TimestampMode};
+use torchlight::{Generator, Gpu, Profile, Session, TimestampMode};
 
 use crate::Verdict;
 use crate::attention::AttentionArgs;
@@ -19,6 +19,7 @@ use crate::calibration;
 use crate::device::{GlobalArgs, Notices, TimestampArg, session_options};
 use crate::export::{Format, check_place};
 use crate::loading::{Stopwatch, build_session};
+use crate::table::counted;
 use report::Report;
 use sampling::{Sampler, SamplingArgs};
 use vocabulary::{Prompt, Vocabulary};
@@ -63,6 +64,10 @@ pub(crate) struct GenerateArgs {
     /// Method to run, of a program with several.
     #[arg(long, default_value = "forward")]
     method: String,
+
+    /// Bring the device to its full clocks first, so that rates can be compared: a GPU that was idle is several times slower.
+    #[arg(long)]
+    warm_up: bool,
 
     /// Time every kernel, and show prefill and decode apart.
     #[arg(long)]
@@ -132,9 +137,14 @@ pub(crate) fn generate(global: &GlobalArgs, args: &GenerateArgs, out: &mut impl 
         bail!("the prompt has no tokens: give a text that has some");
     }
     let begun = Instant::now();
-    let mut generator = open(global, args)?;
+    let gpu = global.open()?;
+    let mut generator = open(global, args, &gpu)?;
     let loading = begun.elapsed();
     check_fit(&generator, &prompt)?;
+    if args.warm_up {
+        let warmed = torchlight::warm_up(&gpu)?;
+        global.say(|| format!("warmed up in {}", counted(warmed.runs as usize, "run", "runs")));
+    }
 
     let mut generated = run(&mut generator, (&vocabulary, &prompt), args, |text| {
         if !global.json {
@@ -167,10 +177,9 @@ impl GenerateArgs {
 }
 
 /// A generator of the program, with nothing in its context.
-fn open(global: &GlobalArgs, args: &GenerateArgs) -> Result<Generator> {
+fn open(global: &GlobalArgs, args: &GenerateArgs, gpu: &Gpu) -> Result<Generator> {
     let options = session_options(args.profile.then_some(TimestampArg::Pass), &args.attention)?;
-    let gpu = global.open()?;
-    let session = build_session(global, &args.model, (&gpu, &args.method), options)?;
+    let session = build_session(global, &args.model, (gpu, &args.method), options)?;
     Notices::default().show(&session);
     Generator::new(session).with_context(|| args.model.display().to_string())
 }
