@@ -13,6 +13,7 @@ mod golden;
 mod inspect;
 mod loading;
 mod overhead;
+mod pipeline_cache;
 mod profile;
 mod profile_tables;
 mod program_file;

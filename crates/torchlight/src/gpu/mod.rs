@@ -8,6 +8,7 @@ mod encoder;
 mod engine;
 mod parts;
 mod pending;
+mod pipeline_cache;
 mod pipelines;
 mod readback;
 mod scope;
