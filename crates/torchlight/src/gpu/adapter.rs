@@ -3,10 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::pipeline_cache::PipelineCache;
-use super::pipelines::{BoundsChecks, Cache};
-use super::scope::Scopes;
+use super::pipelines::Cache;
 use crate::error::{Error, Result};
-use crate::kernels::Variant;
 use crate::plan::{DeviceFacts, DeviceLimits};
 
 /// Which adapter to open.
@@ -148,32 +146,6 @@ impl Gpu {
         };
         let (device, queue) = wgpu::Device::noop(&descriptor);
         Self::from_device(device, queue)
-    }
-
-    /// Compiles kernel variants ahead of the sessions that use them.
-    ///
-    /// # Errors
-    /// [`Error::Gpu`] where the driver refuses one.
-    pub async fn compile(&self, variants: &[Variant], checks: BoundsChecks) -> Result<()> {
-        self.compile_each(variants, checks, |_| {}).await
-    }
-
-    /// [`Self::compile`], which counts the variants that are done.
-    pub(crate) async fn compile_each(
-        &self,
-        variants: &[Variant],
-        checks: BoundsChecks,
-        mut done: impl FnMut(usize),
-    ) -> Result<()> {
-        let scopes = Scopes::open(self);
-        let mut pipelines = Vec::with_capacity(variants.len());
-        for variant in variants {
-            pipelines.extend(self.pipelines.pipelines(&self.device, std::slice::from_ref(variant), checks));
-            done(pipelines.len());
-        }
-        scopes.close().check("compiling kernels").await?;
-        self.pipelines.keep(variants, checks, &pipelines);
-        Ok(())
     }
 
     /// Waits until the device has done all that was submitted.

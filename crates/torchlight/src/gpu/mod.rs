@@ -3,6 +3,7 @@
 mod adapter;
 mod clock;
 mod command;
+mod compile;
 mod encode;
 mod encoder;
 mod engine;

@@ -40,24 +40,19 @@ impl Cache {
         self.driver.as_ref()?.bytes()
     }
 
-    /// The pipelines of a plan: those that are known, and new ones.
-    pub(super) fn pipelines(&self, device: &wgpu::Device, variants: &[Variant], checks: BoundsChecks) -> Vec<Pipeline> {
-        let known = |variant: &Variant| self.lock().get(&(variant.clone(), checks)).cloned();
-        variants
-            .iter()
-            .map(|variant| known(variant).unwrap_or_else(|| self.pipeline(device, variant, checks)))
-            .collect()
+    /// The pipeline of a variant, where it was kept.
+    pub(super) fn known(&self, variant: &Variant, checks: BoundsChecks) -> Option<Pipeline> {
+        self.lock().get(&(variant.clone(), checks)).cloned()
     }
 
-    /// Keeps pipelines, once it is known that the driver took them.
-    pub(super) fn keep(&self, variants: &[Variant], checks: BoundsChecks, pipelines: &[Pipeline]) {
-        let keys = variants.iter().map(|variant| (variant.clone(), checks));
-        self.lock().extend(keys.zip(pipelines.iter().cloned()));
+    /// Keeps a pipeline, once it is known that the driver took it.
+    pub(super) fn keep(&self, variant: &Variant, checks: BoundsChecks, pipeline: &Pipeline) {
+        self.lock().insert((variant.clone(), checks), pipeline.clone());
     }
 
     /// Compiles a variant, with the compiler's bounds checks wherever `checks` or the kernel asks for them. Errors reach the
     /// caller's error scope.
-    fn pipeline(&self, device: &wgpu::Device, variant: &Variant, checks: BoundsChecks) -> Pipeline {
+    pub(super) fn compile(&self, device: &wgpu::Device, variant: &Variant, checks: BoundsChecks) -> Pipeline {
         let label = Some(variant.label);
         let entries = layout_entries(variant.kernel);
         let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
@@ -94,7 +89,7 @@ impl Cache {
 
 /// One pipeline a kernel variant, and the layout that its bind groups share.
 #[derive(Clone, Debug)]
-pub(super) struct Pipeline {
+pub(crate) struct Pipeline {
     pub(super) pipeline: wgpu::ComputePipeline,
     layout: wgpu::BindGroupLayout,
 }
