@@ -11,6 +11,7 @@ mod export;
 mod generate;
 mod golden;
 mod inspect;
+mod linear;
 mod loading;
 mod overhead;
 mod pipeline_cache;

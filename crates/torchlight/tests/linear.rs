@@ -5,17 +5,27 @@ mod harness;
 use harness::compare::{self, Tolerance};
 use harness::{bytes, f32_tensor, modest_gpu, random, rng, run_f32};
 use torchlight::gpu::Command;
-use torchlight::kernels::LinearProblem;
+use torchlight::kernels::linear::{Ending, WeightType};
+use torchlight::kernels::{self, LinearProblem};
 use torchlight::plan::PlanOptions;
-use torchlight::{
-    DType, DeviceFacts, Graph, GraphBuilder, Input, Plan, Session, SessionOptions, TensorView, reference,
-};
+use torchlight::reference::linear_vector::{self, Operands, Weight};
+use torchlight::{DType, DeviceFacts, Graph, GraphBuilder, Input, Plan, Session, SessionOptions, TensorView};
 
 /// Sums of many products in f32.
 const SUMS: Tolerance = Tolerance { absolute: 1e-4, relative: 1e-3 };
 
 /// Rows that a step may have, on both sides of every edge: a row, a few, a tile, more than one.
 const ROWS: [u32; 9] = [1, 2, 3, 4, 5, 31, 32, 33, 65];
+
+const PLAIN: LinearProblem = LinearProblem {
+    rows: 1,
+    in_features: 1,
+    out_features: 1,
+    weight: WeightType::F32,
+    has_bias: false,
+    has_norm: false,
+    ending: Ending::Plain,
+};
 
 /// A layer with seeded content.
 struct Layer {
@@ -43,7 +53,14 @@ impl Layer {
 
     fn problem(&self, rows: u32) -> LinearProblem {
         let (in_features, out_features) = (self.in_features, self.out_features);
-        LinearProblem { rows, in_features, out_features, has_bias: self.bias.is_some() }
+        LinearProblem { rows, in_features, out_features, has_bias: self.bias.is_some(), ..PLAIN }
+    }
+
+    /// The result by the reference.
+    fn wanted(&self, rows: u32, x: &[f32]) -> Vec<f64> {
+        let (weight, bias) = (Weight::F32(&self.weight), self.bias.as_deref());
+        let operands = Operands { x, norm: None, weight, bias, residual: None };
+        linear_vector::reference(&self.problem(rows), operands)
     }
 
     /// A session for up to so many rows, or for exactly as many.
@@ -66,8 +83,7 @@ impl Layer {
         let x = random(&mut rng(&case), (rows * self.in_features) as usize);
         let got = run_f32(session, &[&f32_tensor(&[1, rows, self.in_features], &x)])
             .unwrap_or_else(|error| panic!("{case}: {error}"));
-        let wanted = reference::linear_vector::reference(&self.problem(rows), &x, &self.weight, self.bias.as_deref());
-        compare::assert_close(case, &got, &wanted, SUMS);
+        compare::assert_close(case, &got, &self.wanted(rows, &x), SUMS);
     }
 }
 
@@ -114,12 +130,14 @@ fn few_rows_take_the_vector_kernel_and_more_take_tiles() {
     let kernels = |session: &Session| -> Vec<&'static str> {
         session.plan().dispatches().map(|dispatch| session.plan().variant(dispatch.variant).label).collect()
     };
-    for (rows, wanted) in [(1, "linear_vector"), (4, "linear_vector"), (5, "linear_tile"), (33, "linear_tile")] {
+    for (rows, wanted) in
+        [(1, "linear_vector_f32"), (4, "linear_vector_f32"), (5, "linear_tile_f32"), (33, "linear_tile_f32")]
+    {
         assert_eq!(kernels(&layer.session(rows, true)), [wanted], "{rows} rows");
     }
-    assert_eq!(kernels(&layer.session(4, false)), ["linear_vector"]);
+    assert_eq!(kernels(&layer.session(4, false)), ["linear_vector_f32"]);
     let mut session = layer.session(5, false);
-    assert_eq!(kernels(&session), ["linear_vector", "linear_tile"]);
+    assert_eq!(kernels(&session), ["linear_vector_f32", "linear_tile_f32"]);
     // A run launches one of them.
     for rows in [1, 5] {
         let x = vec![0.0; rows as usize * 8];
@@ -140,7 +158,7 @@ fn what_is_no_number_stays_in_its_row() {
             x[in_features as usize..2 * in_features as usize].fill(f32::NAN);
             let mut session = layer.session(rows, true);
             let got = run_f32(&mut session, &[&f32_tensor(&[1, rows, in_features], &x)]).unwrap();
-            let wanted = reference::linear_vector::reference(&layer.problem(rows), &x, &layer.weight, None);
+            let wanted = layer.wanted(rows, &x);
             for (index, (got, wanted)) in got.into_iter().zip(wanted).enumerate() {
                 let [row, output] = [index as u32 / out_features, index as u32 % out_features];
                 let case = format!("{in_features} to {out_features}, row {row}, output {output}");
@@ -166,8 +184,7 @@ fn a_weight_may_be_an_input_of_live_size() {
         let [x, weight] = [rows, out_features].map(|rows: u32| random(rng, (rows * in_features) as usize));
         let tensors = [f32_tensor(&[rows, in_features], &x), f32_tensor(&[out_features, in_features], &weight)];
         let got = run_f32(&mut session, &tensors.each_ref()).unwrap();
-        let problem = LinearProblem { rows, in_features, out_features, has_bias: false };
-        let wanted = reference::linear_vector::reference(&problem, &x, &weight, None);
+        let wanted = Layer { in_features, out_features, weight, bias: None }.wanted(rows, &x);
         compare::assert_close(format!("{rows} {in_features} {out_features}"), &got, &wanted, SUMS);
     }
 }
@@ -240,8 +257,9 @@ fn grid(rows: u32, out_features: u32) -> [u32; 2] {
 
 #[test]
 fn grids_fold_at_the_limit() {
+    let shape = kernels::linear_vector::shape(&PLAIN, None);
     for (workgroups, wanted) in [(65535, [65535, 1]), (65536, [65535, 2])] {
-        assert_eq!(grid(1, workgroups * 8), wanted);
+        assert_eq!(grid(1, workgroups * shape.strips * shape.outputs), wanted);
         assert_eq!(grid(5, workgroups * 64), wanted);
     }
 }

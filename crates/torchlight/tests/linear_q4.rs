@@ -5,8 +5,9 @@ mod harness;
 use harness::compare::{self, Tolerance};
 use harness::{bytes, f32_tensor, modest_gpu, random, rng, run_f32};
 use torchlight::graph::Quantised;
-use torchlight::kernels::LinearProblem;
-use torchlight::reference::linear_q4_vector::{self, Packed};
+use torchlight::kernels::linear::{Ending, WeightType};
+use torchlight::kernels::{self, LinearProblem};
+use torchlight::reference::linear_vector::{self, Operands, Weight};
 use torchlight::{DType, GraphBuilder, Input, Session, SessionOptions, TensorView};
 
 /// Sums of many products in f32.
@@ -29,7 +30,15 @@ impl Layer {
     fn random([in_features, out_features, group]: [u32; 3], has_bias: bool) -> Self {
         let rng = &mut rng(&format!("{in_features} to {out_features} in groups of {group}"));
         Self {
-            problem: LinearProblem { rows: 0, in_features, out_features, has_bias },
+            problem: LinearProblem {
+                rows: 1,
+                in_features,
+                out_features,
+                weight: WeightType::Q4 { group },
+                has_bias,
+                has_norm: false,
+                ending: Ending::Plain,
+            },
             group,
             numbers: (0..in_features / 2 * out_features).map(|_| rng.u8(..)).collect(),
             // Values from -1 to 1.
@@ -60,9 +69,15 @@ impl Layer {
         let x = random(&mut rng(&case), (rows * problem.in_features) as usize);
         let got = run_f32(session, &[&f32_tensor(&[1, rows, problem.in_features], &x)])
             .unwrap_or_else(|error| panic!("{case}: {error}"));
-        let weight = Packed { numbers: &self.numbers, scales: &self.scales, group: self.group };
+        compare::assert_close(&case, &got, &self.wanted(rows, &x), SUMS);
+    }
+
+    /// The result by the reference.
+    fn wanted(&self, rows: u32, x: &[f32]) -> Vec<f64> {
+        let problem = LinearProblem { rows, ..self.problem };
+        let weight = Weight::Q4 { numbers: &self.numbers, scales: &self.scales };
         let bias = problem.has_bias.then_some(self.bias.as_slice());
-        compare::assert_close(&case, &got, &linear_q4_vector::reference(&problem, &x, weight, bias), SUMS);
+        linear_vector::reference(&problem, Operands { x, norm: None, weight, bias, residual: None })
     }
 }
 
@@ -109,7 +124,7 @@ fn static_rows_agree_with_the_reference() {
             let mut session = layer.session(rows, true);
             let plan = session.plan();
             let kernels: Vec<&str> = plan.dispatches().map(|dispatch| plan.variant(dispatch.variant).label).collect();
-            assert_eq!(kernels, [if rows <= 4 { "linear_q4_vector" } else { "linear_q4_tile" }]);
+            assert_eq!(kernels, [if rows <= 4 { "linear_vector_q4" } else { "linear_tile_q4" }]);
             layer.check(&mut session, rows);
         }
     }
@@ -143,13 +158,11 @@ fn what_is_no_number_stays_in_its_row() {
         let [in_features, out_features, _] = sizes;
         layer.scales.iter_mut().skip(1).step_by(out_features as usize).for_each(|scale| *scale = f32::NAN);
         for rows in [3, 6] {
-            let problem = LinearProblem { rows, ..layer.problem };
             let mut x = random(&mut rng("no number"), (rows * in_features) as usize);
             x[in_features as usize..2 * in_features as usize].fill(f32::NAN);
             let mut session = layer.session(rows, true);
             let got = run_f32(&mut session, &[&f32_tensor(&[1, rows, in_features], &x)]).unwrap();
-            let weight = Packed { numbers: &layer.numbers, scales: &layer.scales, group: layer.group };
-            let wanted = linear_q4_vector::reference(&problem, &x, weight, None);
+            let wanted = layer.wanted(rows, &x);
             for (index, (got, wanted)) in got.into_iter().zip(wanted).enumerate() {
                 let [row, output] = [index as u32 / out_features, index as u32 % out_features];
                 match (row, output) {
@@ -189,8 +202,9 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn grids_fold_at_the_limit() {
+    let shape = kernels::linear_vector::shape(&Layer::random([2, 1, 2], false).problem, None);
     for (workgroups, wanted) in [(65535, [65535, 1]), (65536, [65535, 2])] {
-        for (rows, out_features) in [(1, workgroups * 8), (5, workgroups * 64)] {
+        for (rows, out_features) in [(1, workgroups * shape.strips * shape.outputs), (5, workgroups * 64)] {
             let mut graph = GraphBuilder::new("grid");
             let x = graph.static_input(DType::F32, &[rows, 2]).unwrap();
             let numbers: Vec<u8> = (0..out_features).map(|i| (i % 251) as u8).collect();

@@ -5,6 +5,7 @@
 
 mod builder;
 mod embedding;
+mod fuse;
 mod joined;
 mod layout;
 mod linear;
@@ -12,10 +13,13 @@ mod live;
 mod lower;
 mod method;
 mod operator;
+mod projection;
+mod rotary;
 mod transformer;
 
 pub use builder::GraphBuilder;
 pub use embedding::{EmbeddingQ4, NibbleOrder};
+pub use fuse::Fusion;
 pub use joined::Joined;
 pub use layout::{Part, SliceCopy, ViewCopy, ViewShape};
 pub use linear::{Linear, LinearQ4, Quantised};
@@ -25,6 +29,8 @@ pub use lower::{SUPPORTED_OPERATORS, unsupported_operators};
 pub use operator::{
     Add, AddSymInt, Attend, CopyTensor, Mul, Operator, SdpaWithKvCache, SelectAsSymInt, SymSize, UpdateCache,
 };
+pub use projection::{Ending, Norm, Projection, Weight};
+pub use rotary::{AngleRows, Angles, Qkv, RotaryUpdateCache};
 pub use transformer::{ApplyRotaryEmb, Embedding, RmsNorm, Sigmoid};
 
 use crate::tensor::{DType, Dims};
@@ -158,6 +164,11 @@ impl<'a> Graph<'a> {
     /// The tensor of an id.
     pub fn tensor(&self, id: TensorId) -> &Tensor<'a> {
         &self.tensors[id.index()]
+    }
+
+    /// Whether a tensor holds bytes of the program that no operator writes.
+    pub(crate) fn is_constant(&self, tensor: TensorId) -> bool {
+        matches!(self.tensor(tensor).origin, Origin::Constant(_) | Origin::Joined(_))
     }
 
     /// The tensors that keep their content from run to run, in the order in which the program names them.

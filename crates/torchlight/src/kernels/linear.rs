@@ -1,60 +1,71 @@
 //! Linear layers: the sizes and choices that their kernels share.
 //!
-//! A layer multiplies rows of `in_features` with the transpose of a weight `[out_features, in_features]`. Few rows take a
-//! vector kernel, which reads the weight once; more take a tile kernel, which reads it once for each tile of rows.
+//! A layer multiplies rows of `in_features` with the transpose of a weight. Few rows take a vector kernel, which reads the
+//! weight once; more take a tile kernel, which reads it once for each tile of rows. A norm of the rows in front, and what
+//! becomes of the product behind, belong to the layer.
 
 use std::borrow::Cow;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Variant, Work, linear_tile, linear_vector};
+use super::quantised::Packing;
+use super::{Variant, Work, linear_matrix, linear_tile, linear_vector, rms_norm};
 
 /// The most rows that a vector kernel takes.
 pub const VECTOR_ROWS: u32 = 4;
 
-/// Rows and output features of a tile.
-pub(super) const TILE: [u32; 2] = [32, 64];
-
-/// Output features of a workgroup of a vector kernel.
-pub(super) const VECTOR_OUTPUTS: u32 = 8;
-
-/// The sizes of a linear layer in a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A linear layer in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinearProblem {
     /// Rows of x, and of the result.
     pub rows: u32,
     /// Elements of a row of x, and of the weight.
     pub in_features: u32,
-    /// Elements of a row of the result; rows of the weight.
+    /// Elements of a row of the result.
     pub out_features: u32,
-    /// Whether a bias is added.
+    /// The type of the weight.
+    pub weight: WeightType,
+    /// Whether a bias is added to the product: an element for each row of the weight.
     pub has_bias: bool,
+    /// Whether x is divided by the root of its rows' mean squares, and multiplied by a weight of their norm, in front.
+    pub has_norm: bool,
+    /// What becomes of the product.
+    pub ending: Ending,
 }
 
 impl LinearProblem {
+    /// Rows of the weight: the elements of a row of the product.
+    pub const fn weight_rows(&self) -> u32 {
+        match self.ending {
+            Ending::Plain | Ending::Add => self.out_features,
+            Ending::SwiGlu => 2 * self.out_features,
+        }
+    }
+
     /// Whether it takes a vector kernel.
     pub const fn is_vector(&self) -> bool {
         self.rows <= VECTOR_ROWS
     }
 
-    /// Workgroups of a vector kernel.
-    pub(super) const fn vectors(&self) -> u64 {
-        self.out_features.div_ceil(VECTOR_OUTPUTS) as u64
-    }
-
-    /// Workgroups of a tile kernel.
-    pub(super) const fn tiles(&self) -> u64 {
-        let [rows, outputs] = TILE;
-        self.rows.div_ceil(rows) as u64 * self.out_features.div_ceil(outputs) as u64
-    }
-
-    /// What a step must do over a weight of so many bytes.
-    pub(super) const fn work(&self, weight_bytes: u64) -> Work {
-        let [rows, inputs, outputs] = [self.rows as u64, self.in_features as u64, self.out_features as u64];
-        let bias = if self.has_bias { outputs } else { 0 };
+    /// What a step must do: read x, the norm's weight, weight, scales, bias and residual once, write the result. A norm is
+    /// what `rms_norm` does; an element of SwiGLU is a sigmoid and two products.
+    pub fn work(&self) -> Work {
+        let [rows, inputs, outputs] = [self.rows, self.in_features, self.out_features].map(u64::from);
+        let products = u64::from(self.weight_rows());
+        let bias = if self.has_bias { products } else { 0 };
+        let norm = if self.has_norm { inputs } else { 0 };
+        let norm_flops = match self.has_norm {
+            true => rms_norm::work(rms_norm::Rows { rows: self.rows, width: self.in_features }).flops,
+            false => 0,
+        };
+        let (residual, ending_flops) = match self.ending {
+            Ending::Plain => (0, 0),
+            Ending::Add => (rows * outputs, rows * outputs),
+            Ending::SwiGlu => (0, 6 * rows * outputs),
+        };
         Work {
-            bytes: 4 * (rows * (inputs + outputs) + bias) + weight_bytes,
-            flops: 2 * rows * inputs * outputs + rows * bias,
+            bytes: 4 * (rows * (inputs + outputs) + norm + bias + residual) + self.weight.size_bytes(inputs, products),
+            flops: 2 * rows * inputs * products + rows * bias + norm_flops + ending_flops,
         }
     }
 }
@@ -83,7 +94,71 @@ pub enum WeightType {
     },
 }
 
-/// The params slot of layers over f32 weights.
+impl WeightType {
+    /// Columns that share a scale, or 1 where there are none.
+    pub const fn group(self) -> u32 {
+        match self {
+            Self::F32 => 1,
+            Self::Q4 { group } => group,
+        }
+    }
+
+    /// Bytes of a weight with its scales.
+    const fn size_bytes(self, columns: u64, rows: u64) -> u64 {
+        match self {
+            Self::F32 => 4 * columns * rows,
+            Self::Q4 { group } => rows * (columns / 2 + 4 * (columns / group as u64)),
+        }
+    }
+}
+
+/// What a variant of a kernel is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Form {
+    /// How x and weight are loaded.
+    pub loads: Loads,
+    /// Whether a norm stands in front.
+    pub has_norm: bool,
+    /// What becomes of the product.
+    pub ending: Ending,
+}
+
+impl Form {
+    /// The form of a problem, with the widest loads that fit.
+    pub const fn of(problem: &LinearProblem) -> Self {
+        let LinearProblem { in_features, out_features, weight, has_norm, ending, .. } = *problem;
+        Self { loads: Loads::of(weight, in_features, out_features), has_norm, ending }
+    }
+}
+
+/// How x, weight and result are loaded and stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Loads {
+    /// An f32 weight.
+    F32(Alignment),
+    /// A weight of 4-bit numbers.
+    Q4(Packing),
+}
+
+impl Loads {
+    /// The widest that fit.
+    pub const fn of(weight: WeightType, in_features: u32, out_features: u32) -> Self {
+        match weight {
+            WeightType::F32 => Self::F32(Alignment::of(in_features, out_features)),
+            WeightType::Q4 { group } => Self::Q4(Packing::of(in_features, out_features, group)),
+        }
+    }
+
+    /// The narrowest for a type of weights: what serves sizes that are known only when they are there.
+    pub const fn any(weight: WeightType) -> Self {
+        match weight {
+            WeightType::F32 => Self::F32(Alignment::One),
+            WeightType::Q4 { .. } => Self::Q4(Packing::Any),
+        }
+    }
+}
+
+/// The params slot of every kernel of linear layers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Params {
@@ -95,12 +170,16 @@ pub struct Params {
     pub out_features: u32,
     /// 1 where a bias is added, or 0.
     pub has_bias: u32,
+    /// Columns that share a scale; 1 where there are none.
+    pub group: u32,
+    /// Added to the mean square, where a norm stands in front.
+    pub eps: f32,
 }
 
 /// Params of a step.
-pub(super) fn params(problem: &LinearProblem) -> Params {
-    let LinearProblem { rows, in_features, out_features, has_bias } = *problem;
-    Params { rows, in_features, out_features, has_bias: has_bias.into() }
+pub fn params(problem: &LinearProblem, eps: f32) -> Params {
+    let LinearProblem { rows, in_features, out_features, weight, has_bias, .. } = *problem;
+    Params { rows, in_features, out_features, has_bias: has_bias.into(), group: weight.group(), eps }
 }
 
 /// How x, an f32 weight and the result are loaded and stored.
@@ -139,35 +218,41 @@ impl Alignment {
         }
     }
 
-    /// The load of a quad of an f32 weight.
-    pub(super) fn weight_loads(self) -> Cow<'static, str> {
+    /// The load of a quad of a norm's weight.
+    pub(super) fn norm_loads(self) -> Cow<'static, str> {
         match self {
-            Self::Four => "fn weight_quad(first: u32) -> vec4<f32> { return weight[first / 4u]; }\n".into(),
+            Self::Four => "fn norm_quad(first: u32) -> vec4<f32> { return norm[first / 4u]; }\n".into(),
             Self::One => {
-                format!("fn weight_quad(first: u32) -> vec4<f32> {{ return {}; }}\n", four("weight[first + #u]")).into()
+                format!("fn norm_quad(first: u32) -> vec4<f32> {{ return {}; }}\n", four("norm[first + #u]")).into()
             }
         }
     }
 
-    /// The store of the first `count` elements of a quad.
-    pub(super) const fn stores(self) -> &'static str {
-        match self {
-            Self::Four => "fn store(first: u32, count: u32, quad: vec4<f32>) { out[first / 4u] = quad; }\n",
-            Self::One => {
-                "fn store(first: u32, count: u32, quad: vec4<f32>) \
-                 { for (var i = 0u; i < count; i += 1u) { out[first + i] = quad[i]; } }\n"
-            }
-        }
+    /// How the vector kernel loads an f32 weight: `load` of four columns, which are 0 `where_there` are none, and the
+    /// `values` of a load; there are no scales.
+    pub(super) fn vector_loads(self) -> String {
+        let (stored, load, values) = match self {
+            Self::Four => ("vec4<f32>", "weight[(weight_row * params.in_features + column) / 4u]".to_owned(), "load"),
+            Self::One => ("f32", four("weight[weight_row * params.in_features + column + #u]"), "inside(load, column)"),
+        };
+        format!(
+            "const COLUMNS: u32 = 4u;\n\
+             alias Stored = {stored};\n\
+             alias Load = vec4<f32>;\n\
+             fn load(weight_row: u32, column: u32) -> Load {{ return {load}; }}\n\
+             fn where_there(load: Load, is_there: bool) -> Load {{ return select(vec4<f32>(0.0), load, is_there); }}\n\
+             fn values(load: Load, quad: u32, column: u32, weight_row: u32) -> vec4<f32> {{ return {values}; }}\n\
+             alias Scales = f32;\n\
+             fn shared_scales(column: u32, weight_row: u32) -> Scales {{ return 1.0; }}\n\
+             fn scale(scales: Scales, output: u32) -> f32 {{ return scales; }}\n"
+        )
     }
 }
 
-/// Every variant of the kernels of linear layers; of the vector kernels those of the fewest rows and the most.
+/// Some of everything of the kernels.
 pub(super) fn representatives() -> Vec<Variant> {
-    let floats = Alignment::ALL.into_iter().flat_map(|alignment| {
-        let [one, most] = [1, VECTOR_ROWS].map(|rows| linear_vector::variant(alignment, rows));
-        [one, most, linear_tile::variant(alignment)]
-    });
-    floats.collect()
+    let kernels = [linear_vector::representatives(), linear_tile::representatives(), linear_matrix::representatives()];
+    kernels.into_iter().flatten().collect()
 }
 
 /// A quad of which columns past the last are 0.
@@ -184,20 +269,39 @@ pub(super) fn four(term: &str) -> String {
 mod tests {
     use super::*;
 
+    const PLAIN: LinearProblem = LinearProblem {
+        rows: 3,
+        in_features: 5,
+        out_features: 7,
+        weight: WeightType::F32,
+        has_bias: false,
+        has_norm: false,
+        ending: Ending::Plain,
+    };
+
     #[test]
-    fn work_counts_each_weight_once() {
-        let problem = LinearProblem { rows: 3, in_features: 5, out_features: 7, has_bias: false };
+    fn work_counts_each_element_once() {
         // x 15, weight 35, out 21.
-        assert_eq!(problem.work(4 * 35), Work { bytes: 4 * (15 + 35 + 21), flops: 2 * 105 });
-        let biased = LinearProblem { has_bias: true, ..problem };
-        assert_eq!(biased.work(4 * 35), Work { bytes: 4 * (15 + 35 + 21 + 7), flops: 2 * 105 + 21 });
+        assert_eq!(PLAIN.work(), Work { bytes: 4 * (15 + 35 + 21), flops: 2 * 105 });
+        let biased = LinearProblem { has_bias: true, ..PLAIN };
+        assert_eq!(biased.work(), Work { bytes: 4 * (15 + 35 + 21 + 7), flops: 2 * 105 + 21 });
+        let normed = LinearProblem { has_norm: true, ..PLAIN };
+        assert_eq!(normed.work(), Work { bytes: 4 * (15 + 5 + 35 + 21), flops: 2 * 105 + 3 * (4 * 5 + 3) });
+        let added = LinearProblem { ending: Ending::Add, ..PLAIN };
+        assert_eq!(added.work(), Work { bytes: 4 * (15 + 35 + 21 + 21), flops: 2 * 105 + 21 });
+        let gated = LinearProblem { ending: Ending::SwiGlu, has_bias: true, ..PLAIN };
+        assert_eq!(gated.work(), Work { bytes: 4 * (15 + 70 + 14 + 21), flops: 2 * 210 + 42 + 6 * 21 });
     }
 
     #[test]
-    fn workgroups_cover_what_no_tile_divides() {
-        let problem = |rows, out_features| LinearProblem { rows, in_features: 8, out_features, has_bias: false };
-        assert_eq!([1, 8, 9].map(|outputs| problem(1, outputs).vectors()), [1, 1, 2]);
-        assert_eq!([(32, 64), (33, 64), (33, 65)].map(|(rows, outputs)| problem(rows, outputs).tiles()), [1, 2, 4]);
-        assert_eq!([1, 4, 5].map(|rows| problem(rows, 8).is_vector()), [true, true, false]);
+    fn work_counts_each_number_and_scale_once() {
+        let packed = LinearProblem { in_features: 12, out_features: 5, weight: WeightType::Q4 { group: 6 }, ..PLAIN };
+        // x 36 and out 15 of 4 bytes; 60 numbers of half a byte; 10 scales.
+        assert_eq!(packed.work(), Work { bytes: 4 * (36 + 15) + 30 + 40, flops: 2 * 180 });
+    }
+
+    #[test]
+    fn few_rows_take_a_vector_kernel() {
+        assert_eq!([1, 4, 5].map(|rows| LinearProblem { rows, ..PLAIN }.is_vector()), [true, true, false]);
     }
 }

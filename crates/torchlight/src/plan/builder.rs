@@ -7,8 +7,8 @@ use super::buffers::{Memory, Scratch};
 use super::caches::tensor_dtypes;
 use super::launch::{Launch, rows};
 use super::{
-    Alternative, BufferPlan, Choice, DeviceFacts, Dispatch, PARAMS_SLOT_BYTES, Plan, PlanOptions, Role, Step,
-    VariantId, limits,
+    Alternative, BufferPlan, Choice, DeviceFacts, Dispatch, LinearChoice, PARAMS_SLOT_BYTES, Plan, PlanOptions, Role,
+    Step, VariantId, limits,
 };
 use crate::error::Result;
 use crate::graph::{Add, Graph, Live, Mul, Operator, Origin, TensorId, UpdateCache};
@@ -49,6 +49,7 @@ pub(super) struct Builder<'g, 'a> {
     pub(super) steps: Vec<DraftStep>,
     pub(super) scratch: Vec<Scratch>,
     pub(super) choices: Vec<Choice>,
+    pub(super) linears: Vec<LinearChoice>,
     /// Counters that some dispatch needs.
     pub(super) counters: u64,
 }
@@ -64,6 +65,7 @@ pub(super) fn build(graph: &Graph<'_>, facts: &DeviceFacts, options: PlanOptions
         steps: Vec::new(),
         scratch: Vec::new(),
         choices: Vec::new(),
+        linears: Vec::new(),
         counters: 0,
     };
     builder.check_tensors()?;
@@ -131,9 +133,11 @@ impl Builder<'_, '_> {
             Operator::SliceCopy(op) => vec![self.slice_copy(op)],
             // Evaluated by the host before a run is encoded.
             Operator::SymSize(_) | Operator::SelectAsSymInt(_) | Operator::AddSymInt(_) => vec![],
-            Operator::Linear(op) => self.linear(op),
-            Operator::LinearQ4(op) => self.linear_q4(op),
+            Operator::Linear(op) => self.projection(node, &op.into())?,
+            Operator::LinearQ4(op) => self.projection(node, &op.into())?,
+            Operator::Projection(op) => self.projection(node, op)?,
             Operator::EmbeddingQ4(op) => vec![self.embedding_q4(op)],
+            Operator::RotaryUpdateCache(op) => vec![self.rotary_update_cache(op)],
         };
         for draft in drafts {
             limits::check_variant(&self.facts.limits, &draft.variant)?;
@@ -206,6 +210,7 @@ impl Builder<'_, '_> {
             max_workgroups_per_dimension: self.facts.limits.max_compute_workgroups_per_dimension,
             tensor_dtypes: self.dtypes,
             choices: self.choices,
+            linears: self.linears,
         };
         let mut ids: HashMap<Variant, VariantId> = HashMap::new();
         for step in self.steps {

@@ -11,7 +11,7 @@ const MAX_ELEMENTS: u64 = u32::MAX as u64 - 65535 * 256;
 
 /// Holds a buffer against the device's limits. `what` names it; `hint` says what would fit, or is empty.
 pub(super) fn check_buffer(limits: &DeviceLimits, what: &str, buffer: &BufferPlan, hint: &str) -> Result<()> {
-    let limit = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size).min(MAX_ELEMENTS * 4);
+    let limit = limits.largest_binding().min(MAX_ELEMENTS * 4);
     if buffer.size_bytes <= limit {
         return Ok(());
     }
@@ -26,10 +26,8 @@ pub(super) fn check_buffer(limits: &DeviceLimits, what: &str, buffer: &BufferPla
 
 /// What would help where a tensor is too large for a buffer, or nothing.
 pub(super) fn way_out(limits: &DeviceLimits, origin: &Origin<'_>, dtype: DType) -> &'static str {
-    let largest = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
-    let defaults = DeviceLimits::WEBGPU_DEFAULTS;
     match (origin, dtype) {
-        _ if largest == defaults.max_storage_buffer_binding_size.min(defaults.max_buffer_size) => {
+        _ if limits.largest_binding() == DeviceLimits::WEBGPU_DEFAULTS.largest_binding() => {
             "; these are WebGPU's default limits, and those of the adapter may be larger"
         }
         (Origin::State(_), DType::F32) => "; a cache of f16 takes half of it",

@@ -25,7 +25,7 @@ pub use outputs::Output;
 
 use crate::error::Result;
 use crate::gpu::{Clock, Download, Engine, Gpu};
-use crate::graph::{Graph, Live};
+use crate::graph::{Fusion, Graph, Live};
 use crate::kernels::Grid;
 use crate::plan::{DeviceFacts, Implementation, PARAMS_SLOT_BYTES, Plan};
 use crate::profile::{Profile, TimestampMode};
@@ -115,6 +115,11 @@ impl Session {
         options: SessionOptions,
         mut progress: impl FnMut(Loading),
     ) -> Result<Self> {
+        let fused = match options.fusion {
+            Fusion::On => Some(graph.clone().fused(gpu.facts().limits.largest_binding())),
+            Fusion::Off => None,
+        };
+        let graph = fused.as_ref().unwrap_or(graph);
         let plan = Plan::new(graph, gpu.facts(), options.plan())?;
         progress(Loading::Planned);
         let all = plan.variants.len();
