@@ -45,6 +45,7 @@ pub(crate) fn build_session(
     let session = session.with_context(name)?;
     let (uploaded, all_bytes) = (shown.watch.lap(), shown.all_bytes);
     global.say(|| format!("uploaded {} in {uploaded}", bytes(all_bytes)));
+    global.keep_pipelines(gpu)?;
     global.say(|| format!("{}: {method}\n{}", path.display(), session.plan()).trim_end().to_owned());
     Ok(session)
 }

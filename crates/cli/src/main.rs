@@ -14,6 +14,7 @@ mod inspect;
 mod linear;
 mod loading;
 mod overhead;
+mod pipeline_cache;
 mod profile;
 mod profile_tables;
 mod program_file;

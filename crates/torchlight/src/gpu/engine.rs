@@ -63,6 +63,7 @@ impl Engine {
     /// Makes buffers, pipelines and bind groups.
     pub(crate) async fn new(gpu: &Gpu, plan: &Plan, checks: BoundsChecks) -> Result<Self> {
         gpu.check()?;
+        let pipelines = gpu.compiled(&plan.variants, checks, |_| {}).await?;
         let scopes = Scopes::open(gpu);
         let device = &gpu.device;
         let storage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
@@ -72,13 +73,11 @@ impl Engine {
         let slots = plan.dispatches().count().max(1) as u64;
         let uniform = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
         let params = buffer("params", slots * u64::from(PARAMS_SLOT_BYTES), uniform);
-        let pipelines = gpu.pipelines.pipelines(device, &plan.variants, checks);
         let bind_groups = plan
             .dispatches()
             .map(|dispatch| pipelines::bind_group(device, (plan, &pipelines), (&params, &buffers), dispatch))
             .collect();
         scopes.close().check("building a session").await?;
-        gpu.pipelines.keep(&plan.variants, checks, &pipelines);
         let (readback, ring) = (None, Ring::default());
         Ok(Self { gpu: gpu.clone(), buffers, params, pipelines, bind_groups, readback, ring })
     }

@@ -3,11 +3,13 @@
 mod adapter;
 mod clock;
 mod command;
+mod compile;
 mod encode;
 mod encoder;
 mod engine;
 mod parts;
 mod pending;
+mod pipeline_cache;
 mod pipelines;
 mod readback;
 mod scope;

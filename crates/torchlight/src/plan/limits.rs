@@ -26,10 +26,8 @@ pub(super) fn check_buffer(limits: &DeviceLimits, what: &str, buffer: &BufferPla
 
 /// What would help where a tensor is too large for a buffer, or nothing.
 pub(super) fn way_out(limits: &DeviceLimits, origin: &Origin<'_>, dtype: DType) -> &'static str {
-    let largest = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
-    let defaults = DeviceLimits::WEBGPU_DEFAULTS;
     match (origin, dtype) {
-        _ if largest == defaults.max_storage_buffer_binding_size.min(defaults.max_buffer_size) => {
+        _ if limits.largest_binding() == DeviceLimits::WEBGPU_DEFAULTS.largest_binding() => {
             "; these are WebGPU's default limits, and those of the adapter may be larger"
         }
         (Origin::State(_), DType::F32) => "; a cache of f16 takes half of it",

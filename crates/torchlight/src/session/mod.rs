@@ -121,7 +121,7 @@ impl Session {
         progress(Loading::Planned(&plan));
         let all = plan.variants.len();
         let compiled = |pipelines| progress(Loading::Compiled { pipelines, all });
-        gpu.compile_each(&plan.variants, options.checks, compiled).await?;
+        gpu.compiled(&plan.variants, options.checks, compiled).await?;
         let engine = Engine::new(gpu, &plan, options.checks).await?;
         let states = states(&plan, graph);
         clear_zeros(&engine, &states);
