@@ -4,8 +4,6 @@
 //! weight once; more take a tile kernel, which reads it once for each tile of rows. A norm of the rows in front, and what
 //! becomes of the product behind, belong to the layer.
 
-use std::borrow::Cow;
-
 use bytemuck::{Pod, Zeroable};
 
 use super::quantised::Packing;
