@@ -11,6 +11,7 @@ mod export;
 mod generate;
 mod golden;
 mod inspect;
+mod linear;
 mod overhead;
 mod profile;
 mod profile_tables;

@@ -5,8 +5,8 @@ mod harness;
 use harness::compare::{self, Tolerance};
 use harness::{bytes, f32_tensor, modest_gpu, random, rng, run_f32};
 use torchlight::gpu::Command;
-use torchlight::kernels::LinearProblem;
 use torchlight::kernels::linear::{Ending, WeightType};
+use torchlight::kernels::{self, LinearProblem};
 use torchlight::plan::PlanOptions;
 use torchlight::reference::linear_vector::{self, Operands, Weight};
 use torchlight::{DType, DeviceFacts, Graph, GraphBuilder, Input, Plan, Session, SessionOptions, TensorView};
@@ -130,13 +130,14 @@ fn few_rows_take_the_vector_kernel_and_more_take_tiles() {
     let kernels = |session: &Session| -> Vec<&'static str> {
         session.plan().dispatches().map(|dispatch| session.plan().variant(dispatch.variant).label).collect()
     };
-    for (rows, wanted) in [(1, "linear_vector"), (4, "linear_vector"), (5, "linear_tile_f32"), (33, "linear_tile_f32")]
+    for (rows, wanted) in
+        [(1, "linear_vector_f32"), (4, "linear_vector_f32"), (5, "linear_tile_f32"), (33, "linear_tile_f32")]
     {
         assert_eq!(kernels(&layer.session(rows, true)), [wanted], "{rows} rows");
     }
-    assert_eq!(kernels(&layer.session(4, false)), ["linear_vector"]);
+    assert_eq!(kernels(&layer.session(4, false)), ["linear_vector_f32"]);
     let mut session = layer.session(5, false);
-    assert_eq!(kernels(&session), ["linear_vector", "linear_tile_f32"]);
+    assert_eq!(kernels(&session), ["linear_vector_f32", "linear_tile_f32"]);
     // A run launches one of them.
     for rows in [1, 5] {
         let x = vec![0.0; rows as usize * 8];
@@ -255,8 +256,9 @@ fn grid(rows: u32, out_features: u32) -> [u32; 2] {
 
 #[test]
 fn grids_fold_at_the_limit() {
+    let shape = kernels::linear_vector::shape(&PLAIN, None);
     for (workgroups, wanted) in [(65535, [65535, 1]), (65536, [65535, 2])] {
-        assert_eq!(grid(1, workgroups * 8), wanted);
+        assert_eq!(grid(1, workgroups * shape.strips * shape.outputs), wanted);
         assert_eq!(grid(5, workgroups * 64), wanted);
     }
 }

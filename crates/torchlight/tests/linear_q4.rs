@@ -5,8 +5,8 @@ mod harness;
 use harness::compare::{self, Tolerance};
 use harness::{bytes, f32_tensor, modest_gpu, random, rng, run_f32};
 use torchlight::graph::Quantised;
-use torchlight::kernels::LinearProblem;
 use torchlight::kernels::linear::{Ending, WeightType};
+use torchlight::kernels::{self, LinearProblem};
 use torchlight::reference::linear_vector::{self, Operands, Weight};
 use torchlight::{DType, GraphBuilder, Input, Session, SessionOptions, TensorView};
 
@@ -31,7 +31,7 @@ impl Layer {
         let rng = &mut rng(&format!("{in_features} to {out_features} in groups of {group}"));
         Self {
             problem: LinearProblem {
-                rows: 0,
+                rows: 1,
                 in_features,
                 out_features,
                 weight: WeightType::Q4 { group },
@@ -124,7 +124,7 @@ fn static_rows_agree_with_the_reference() {
             let mut session = layer.session(rows, true);
             let plan = session.plan();
             let kernels: Vec<&str> = plan.dispatches().map(|dispatch| plan.variant(dispatch.variant).label).collect();
-            assert_eq!(kernels, [if rows <= 4 { "linear_q4_vector" } else { "linear_tile_q4" }]);
+            assert_eq!(kernels, [if rows <= 4 { "linear_vector_q4" } else { "linear_tile_q4" }]);
             layer.check(&mut session, rows);
         }
     }
@@ -202,8 +202,9 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn grids_fold_at_the_limit() {
+    let shape = kernels::linear_vector::shape(&Layer::random([2, 1, 2], false).problem, None);
     for (workgroups, wanted) in [(65535, [65535, 1]), (65536, [65535, 2])] {
-        for (rows, out_features) in [(1, workgroups * 8), (5, workgroups * 64)] {
+        for (rows, out_features) in [(1, workgroups * shape.strips * shape.outputs), (5, workgroups * 64)] {
             let mut graph = GraphBuilder::new("grid");
             let x = graph.static_input(DType::F32, &[rows, 2]).unwrap();
             let numbers: Vec<u8> = (0..out_features).map(|i| (i % 251) as u8).collect();

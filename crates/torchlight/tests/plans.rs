@@ -15,7 +15,7 @@ fn plan(graph: &Graph<'_>) -> Plan {
 
 /// The plainest route alone.
 const MATERIALISED: PlanOptions =
-    PlanOptions { route: Some(Route::Materialised), kv: KvType::F32, scores: Scores::F16 };
+    PlanOptions { route: Some(Route::Materialised), kv: KvType::F32, scores: Scores::F16, linear: None };
 
 const ADD: &str = "\
 buffer 0: 192 bytes, input 0

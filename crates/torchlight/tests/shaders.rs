@@ -33,11 +33,25 @@ fn fields(stem: &str) -> Vec<Field> {
         "calibrate_copy" => fields!(calibrate_copy { lanes }),
         "calibrate_fma" => fields!(calibrate_fma { iterations, invocations }),
         "embedding_q4" => fields!(embedding_q4 { elements, rows, columns, group }),
-        "linear_matrix" | "linear_q4_vector" | "linear_tile" | "linear_vector" => {
+        "linear_matrix" | "linear_tile" | "linear_vector" => {
             fields!(linear_vector { rows, in_features, out_features, has_bias, group, eps })
         }
         "calibrate_matrix" => fields!(calibrate_matrix { iterations, workgroups }),
         "embedding" => fields!(embedding { lanes, row_lanes, rows }),
+        "rotary_update_cache" => fields!(rotary_update_cache {
+            tokens,
+            q_pairs,
+            kv_pairs,
+            head_pairs,
+            input_pos,
+            first_angle,
+            q_first,
+            k_first,
+            v_first,
+            q_step,
+            k_step,
+            v_step,
+        }),
         "rms_norm" => fields!(rms_norm { rows, row_lanes, width, eps }),
         "sdpa_compute_attn_weights" => {
             fields!(sdpa_compute_attn_weights { q_heads, kv_heads, head_lanes, new_tokens, context_len, scale })

@@ -9,13 +9,10 @@ use std::borrow::Cow;
 use bytemuck::{Pod, Zeroable};
 
 use super::quantised::Packing;
-use super::{Variant, Work, linear_vector, rms_norm};
+use super::{Variant, Work, linear_matrix, linear_tile, linear_vector, rms_norm};
 
 /// The most rows that a vector kernel takes.
 pub const VECTOR_ROWS: u32 = 4;
-
-/// Output features of a workgroup of a vector kernel.
-pub(super) const VECTOR_OUTPUTS: u32 = 8;
 
 /// A linear layer in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,11 +45,6 @@ impl LinearProblem {
     /// Whether it takes a vector kernel.
     pub const fn is_vector(&self) -> bool {
         self.rows <= VECTOR_ROWS
-    }
-
-    /// Workgroups of a vector kernel.
-    pub(super) const fn vectors(&self) -> u64 {
-        self.out_features.div_ceil(VECTOR_OUTPUTS) as u64
     }
 
     /// What a step must do: read x, the norm's weight, weight, scales, bias and residual once, write the result. A norm is
@@ -226,23 +218,41 @@ impl Alignment {
         }
     }
 
-    /// The load of a quad of an f32 weight.
-    pub(super) fn weight_loads(self) -> Cow<'static, str> {
+    /// The load of a quad of a norm's weight.
+    pub(super) fn norm_loads(self) -> Cow<'static, str> {
         match self {
-            Self::Four => "fn weight_quad(first: u32) -> vec4<f32> { return weight[first / 4u]; }\n".into(),
+            Self::Four => "fn norm_quad(first: u32) -> vec4<f32> { return norm[first / 4u]; }\n".into(),
             Self::One => {
-                format!("fn weight_quad(first: u32) -> vec4<f32> {{ return {}; }}\n", four("weight[first + #u]")).into()
+                format!("fn norm_quad(first: u32) -> vec4<f32> {{ return {}; }}\n", four("norm[first + #u]")).into()
             }
         }
     }
+
+    /// How the vector kernel loads an f32 weight: `load` of four columns, which are 0 `where_there` are none, and the
+    /// `values` of a load; there are no scales.
+    pub(super) fn vector_loads(self) -> String {
+        let (stored, load, values) = match self {
+            Self::Four => ("vec4<f32>", "weight[(weight_row * params.in_features + column) / 4u]".to_owned(), "load"),
+            Self::One => ("f32", four("weight[weight_row * params.in_features + column + #u]"), "inside(load, column)"),
+        };
+        format!(
+            "const COLUMNS: u32 = 4u;\n\
+             alias Stored = {stored};\n\
+             alias Load = vec4<f32>;\n\
+             fn load(weight_row: u32, column: u32) -> Load {{ return {load}; }}\n\
+             fn where_there(load: Load, is_there: bool) -> Load {{ return select(vec4<f32>(0.0), load, is_there); }}\n\
+             fn values(load: Load, quad: u32, column: u32, weight_row: u32) -> vec4<f32> {{ return {values}; }}\n\
+             alias Scales = f32;\n\
+             fn shared_scales(column: u32, weight_row: u32) -> Scales {{ return 1.0; }}\n\
+             fn scale(scales: Scales, output: u32) -> f32 {{ return scales; }}\n"
+        )
+    }
 }
 
-/// Every variant of the vector kernel, of the fewest rows and the most.
+/// Some of everything of the kernels.
 pub(super) fn representatives() -> Vec<Variant> {
-    let floats = Alignment::ALL
-        .into_iter()
-        .flat_map(|alignment| [1, VECTOR_ROWS].map(|rows| linear_vector::variant(alignment, rows)));
-    floats.collect()
+    let kernels = [linear_vector::representatives(), linear_tile::representatives(), linear_matrix::representatives()];
+    kernels.into_iter().flatten().collect()
 }
 
 /// A quad of which columns past the last are 0.
@@ -291,9 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn workgroups_cover_what_no_tile_divides() {
-        let problem = |rows, out_features| LinearProblem { rows, out_features, ..PLAIN };
-        assert_eq!([1, 8, 9].map(|outputs| problem(1, outputs).vectors()), [1, 1, 2]);
-        assert_eq!([1, 4, 5].map(|rows| problem(rows, 8).is_vector()), [true, true, false]);
+    fn few_rows_take_a_vector_kernel() {
+        assert_eq!([1, 4, 5].map(|rows| LinearProblem { rows, ..PLAIN }.is_vector()), [true, true, false]);
     }
 }

@@ -3,10 +3,7 @@
 //! Two numbers stand in a byte, the even column in its low half. A group of columns shares a scale:
 //! value = (number - 8) * scale.
 
-use std::borrow::Cow;
-
-use super::linear::{Alignment, VECTOR_ROWS, four};
-use super::{Variant, linear_q4_vector};
+use super::linear::{Alignment, four};
 
 /// How much of a weight is loaded at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,49 +35,46 @@ impl Packing {
         }
     }
 
-    /// The functions of the variant block: `load` from a byte on, `word` of a load; the scales of four outputs that a
-    /// load has in common, and the four numbers of an output with the scales that they have alone.
-    pub(super) fn loads(self) -> Cow<'static, str> {
-        const LOADS: &str = concat!(
-            "const WORDS: u32 = 4u;\nalias Packed = vec4<u32>;\n",
-            "fn load(first: u32) -> Packed { return weight[first / 16u]; }\n",
-            "fn word(load: Packed, index: u32) -> u32 { return load[index]; }\n",
-        );
-        const WORDS: &str = concat!(
-            "const WORDS: u32 = 1u;\nalias Packed = u32;\n",
-            "fn load(first: u32) -> Packed { return weight[first / 4u]; }\n",
-            "fn word(load: Packed, index: u32) -> u32 { return load; }\n",
-        );
+    /// How the vector kernel loads a word of eight columns, and the `values` of its quads; of `outputs` rows the scales that
+    /// they have each in common, or none where each value has its own.
+    pub(super) fn vector_loads(self, outputs: u32) -> String {
+        const WORDS: &str = "{ return weight[(weight_row * (params.in_features / 2u) + column / 2u) / 4u]; }";
         const ANY: &str = concat!(
-            "const WORDS: u32 = 1u;\nalias Packed = u32;\n",
-            "fn load(first: u32) -> Packed { return (weight[first / 4u] >> (first % 4u * 8u)) | ",
-            "((weight[first / 4u + 1u] << 1u) << (31u - first % 4u * 8u)); }\n",
-            "fn word(load: Packed, index: u32) -> u32 { return load; }\n",
+            "{ let first = weight_row * (params.in_features / 2u) + column / 2u; let shift = first % 4u * 8u; ",
+            "return (weight[first / 4u] >> shift) | ((weight[first / 4u + 1u] << 1u) << (31u - shift)); }",
         );
-        const SHARED_SCALES: &str = concat!(
-            "fn shared_scales(column: u32, output: u32) -> vec4<f32> ",
-            "{ return scales[(column / params.group * params.out_features + output) / 4u]; }\n",
-            "fn scaled(quad: vec4<f32>, column: u32, output: u32) -> vec4<f32> { return quad; }\n",
-        );
-        match self {
-            Self::Loads => format!("{LOADS}{SHARED_SCALES}").into(),
-            Self::Words => format!("{WORDS}{SHARED_SCALES}").into(),
-            Self::Any => format!(
-                "{ANY}fn shared_scales(column: u32, output: u32) -> vec4<f32> {{ return vec4<f32>(1.0); }}\n\
-                 fn scaled(quad: vec4<f32>, column: u32, output: u32) -> vec4<f32> \
-                 {{ return inside(quad * {}, column); }}\n",
-                four("scales[(column + #u) / params.group * params.out_features + output]")
-            )
-            .into(),
-        }
+        let row_scales = "(PARTS * params.out_features)";
+        let (load, values, [scales, shared, scale]) = match self {
+            Self::Loads | Self::Words => {
+                let (scales, scale) = match outputs {
+                    1 => ("f32".to_owned(), "scales"),
+                    _ => (format!("vec{outputs}<f32>"), "scales[output]"),
+                };
+                let index = format!("column / params.group * {row_scales} + weight_row");
+                let shared = match outputs {
+                    1 => format!("scales[{index}]"),
+                    _ => format!("scales[({index}) / OUTPUTS]"),
+                };
+                (WORDS, "numbers(load >> (quad * 16u))".to_owned(), [scales, shared, scale.to_owned()])
+            }
+            Self::Any => {
+                let own = four(&format!("scales[(column + #u) / params.group * {row_scales} + weight_row]"));
+                let values = format!("inside(numbers(load >> (quad * 16u)) * {own}, column)");
+                (ANY, values, ["f32", "1.0", "scales"].map(str::to_owned))
+            }
+        };
+        format!(
+            "const COLUMNS: u32 = 8u;\n\
+             alias Stored = u32;\n\
+             alias Load = u32;\n\
+             fn load(weight_row: u32, column: u32) -> Load {load}\n\
+             fn where_there(load: Load, is_there: bool) -> Load {{ return load; }}\n\
+             fn values(load: Load, quad: u32, column: u32, weight_row: u32) -> vec4<f32> {{ return {values}; }}\n\
+             alias Scales = {scales};\n\
+             fn shared_scales(column: u32, weight_row: u32) -> Scales {{ return {shared}; }}\n\
+             fn scale(scales: Scales, output: u32) -> f32 {{ return {scale}; }}\n"
+        )
     }
-}
-
-/// Every variant of the kernels; of the vector kernel those of the fewest rows and the most.
-pub(super) fn representatives() -> Vec<Variant> {
-    let vectors = [Packing::Loads, Packing::Words, Packing::Any].into_iter();
-    let vectors = vectors.flat_map(|packing| [1, VECTOR_ROWS].map(|rows| linear_q4_vector::variant(packing, rows)));
-    vectors.collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ const MAX_ELEMENTS: u64 = u32::MAX as u64 - 65535 * 256;
 
 /// Holds a buffer against the device's limits. `what` names it; `hint` says what would fit, or is empty.
 pub(super) fn check_buffer(limits: &DeviceLimits, what: &str, buffer: &BufferPlan, hint: &str) -> Result<()> {
-    let limit = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size).min(MAX_ELEMENTS * 4);
+    let limit = limits.largest_binding().min(MAX_ELEMENTS * 4);
     if buffer.size_bytes <= limit {
         return Ok(());
     }

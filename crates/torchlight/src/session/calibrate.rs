@@ -111,6 +111,7 @@ fn plan(probe: &Probe, max_workgroups_per_dimension: u32) -> Plan {
         max_workgroups_per_dimension,
         tensor_dtypes: Vec::new(),
         choices: Vec::new(),
+        linears: Vec::new(),
     }
 }
 

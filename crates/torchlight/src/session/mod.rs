@@ -18,9 +18,11 @@ pub use inputs::Input;
 pub use options::SessionOptions;
 pub use outputs::Output;
 
+use std::borrow::Cow;
+
 use crate::error::{Error, Result};
 use crate::gpu::{Clock, Command, Download, Engine, EngineOptions, Gpu, Pending, Run, Submitted};
-use crate::graph::{Graph, GraphOutput, Live, Origin, TensorId};
+use crate::graph::{Fusion, Graph, GraphOutput, Live, Origin, TensorId};
 use crate::kernels::Grid;
 use crate::plan::{BufferId, DeviceFacts, Implementation, PARAMS_SLOT_BYTES, Plan, Role};
 use crate::profile::{HostTimes, Profile, TimestampMode};
@@ -96,6 +98,11 @@ impl Session {
     /// # Errors
     /// As [`Session::new`].
     pub async fn new_async(gpu: &Gpu, graph: &Graph<'_>, options: SessionOptions) -> Result<Self> {
+        let fused = match options.fusion {
+            Fusion::On => Some(graph.clone().fused(gpu.facts().limits.largest_binding())),
+            Fusion::Off => None,
+        };
+        let graph = fused.as_ref().unwrap_or(graph);
         let plan = Plan::new(graph, gpu.facts(), options.plan())?;
         let readback_bytes = graph.outputs.iter().map(|output| largest_download(graph, output)).sum();
         let engine = Engine::new(gpu, &plan, EngineOptions { readback_bytes, checks: options.checks }).await?;
@@ -388,13 +395,15 @@ fn largest_download(graph: &Graph<'_>, output: &GraphOutput) -> u64 {
 
 fn upload_constants(engine: &Engine, plan: &Plan, graph: &Graph<'_>) {
     for (index, buffer) in plan.buffers.iter().enumerate() {
-        if let Role::Constant(tensor) = buffer.role
-            && let Origin::Constant(bytes) = graph.tensor(tensor).origin
-        {
-            match plan.dtype(tensor) {
-                DType::F16 => engine.upload(BufferId(index as u32), &half::narrow(bytes)),
-                _ => engine.upload(BufferId(index as u32), bytes),
-            }
+        let Role::Constant(tensor) = buffer.role else { continue };
+        let segments: Vec<&[u8]> = graph.tensor(tensor).segments().map(|(_, bytes)| bytes).collect();
+        let bytes: Cow<'_, [u8]> = match segments[..] {
+            [whole] => whole.into(),
+            _ => segments.concat().into(),
+        };
+        match plan.dtype(tensor) {
+            DType::F16 => engine.upload(BufferId(index as u32), &half::narrow(&bytes)),
+            _ => engine.upload(BufferId(index as u32), &bytes),
         }
     }
 }

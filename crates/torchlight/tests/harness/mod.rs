@@ -4,6 +4,7 @@
 pub(crate) mod attention;
 pub(crate) mod case;
 pub(crate) mod compare;
+pub(crate) mod dispatch;
 
 use std::sync::OnceLock;
 
