@@ -135,11 +135,13 @@ fn few_rows_take_the_vector_kernel_and_more_take_tiles() {
     {
         assert_eq!(kernels(&layer.session(rows, true)), [wanted], "{rows} rows");
     }
-    assert_eq!(kernels(&layer.session(4, false)), ["linear_vector_f32"]);
+    // One row has a kernel of its own.
+    assert_eq!(kernels(&layer.session(1, false)), ["linear_vector_f32"]);
+    assert_eq!(kernels(&layer.session(4, false)), ["linear_vector_f32"; 2]);
     let mut session = layer.session(5, false);
-    assert_eq!(kernels(&session), ["linear_vector_f32", "linear_tile_f32"]);
+    assert_eq!(kernels(&session), ["linear_vector_f32", "linear_vector_f32", "linear_tile_f32"]);
     // A run launches one of them.
-    for rows in [1, 5] {
+    for rows in [1, 2, 4, 5] {
         let x = vec![0.0; rows as usize * 8];
         let (_, commands) = session.run_recorded(&[TensorView::f32(&[1, rows, 8], &x).unwrap().into()]).unwrap();
         let launched = commands.iter().filter(|command| matches!(command, Command::Dispatch { .. })).count();

@@ -121,6 +121,8 @@ var<private> x_lots: u32;
 var<private> weight_lots: u32;
 var<private> x_base: u32;
 var<private> weight_base: u32;
+// Whether all that this invocation has written is finite.
+var<private> all_finite: bool;
 
 // Two 4-bit numbers, of bits 0 and 16 on: number - 8, exactly. Their bits are put into the mantissa of 1024, which costs
 // no conversion.
@@ -161,24 +163,32 @@ fn fetch(slot: u32, turn: u32) {
     }
 }
 
-// Puts the columns that have arrived into workgroup memory. Past the last column x is 0, and the weight does not count.
+// Puts the columns that have arrived into workgroup memory.
 fn place(slot: u32, stage: u32, turn: u32) {
     let first_column = turn * TURN_COLUMNS + way * COLUMNS;
-    let is_inside = first_column + way_local % COLUMN_QUADS * 4u < params.in_features;
+    let x_at = x_lots + (stage * TILE_ROWS + way_local / COLUMN_QUADS) * STRIDE + way_local % COLUMN_QUADS;
     for (var load = 0u; load < X_LOADS; load += 1u) { // unrolled
-        let row = way_local / COLUMN_QUADS + load * ROW_STEP;
-        if ((load + 1u) * ROW_STEP <= TILE_ROWS || row < TILE_ROWS) {
-            let quad = vec4<f16>(x_quads[slot * X_LOADS + load]);
-            x_tile[x_lots + (stage * TILE_ROWS + row) * STRIDE + way_local % COLUMN_QUADS] = select(vec4<f16>(), quad, is_inside);
+        if ((load + 1u) * ROW_STEP <= TILE_ROWS || way_local / COLUMN_QUADS + load * ROW_STEP < TILE_ROWS) {
+            x_tile[x_at + load * ROW_STEP * STRIDE] = vec4<f16>(x_quads[slot * X_LOADS + load]);
         }
     }
+    // Past the last column x is 0, and the weight does not count.
+    if (first_column + COLUMNS > params.in_features
+        && first_column + way_local % COLUMN_QUADS * 4u >= params.in_features) {
+        for (var load = 0u; load < X_LOADS; load += 1u) { // unrolled
+            if ((load + 1u) * ROW_STEP <= TILE_ROWS || way_local / COLUMN_QUADS + load * ROW_STEP < TILE_ROWS) {
+                x_tile[x_at + load * ROW_STEP * STRIDE] = vec4<f16>();
+            }
+        }
+    }
+    let weight_at = weight_lots + (stage * TILE_OUTPUTS + way_local / COLUMN_WORDS) * STRIDE
+        + way_local % COLUMN_WORDS * WORD_QUADS;
     for (var load = 0u; load < WEIGHT_LOADS; load += 1u) { // unrolled
-        let line = way_local / COLUMN_WORDS + load * LINE_STEP;
-        if ((load + 1u) * LINE_STEP <= TILE_OUTPUTS || line < TILE_OUTPUTS) {
-            let at = weight_lots + (stage * TILE_OUTPUTS + line) * STRIDE + way_local % COLUMN_WORDS * WORD_QUADS;
+        if ((load + 1u) * LINE_STEP <= TILE_OUTPUTS || way_local / COLUMN_WORDS + load * LINE_STEP < TILE_OUTPUTS) {
             let held = slot * WEIGHT_LOADS + load;
             for (var part = 0u; part < WORD_QUADS; part += 1u) { // unrolled
-                weight_tile[at + part] = rounded(weight_words[held], part, weight_scales[held]);
+                weight_tile[weight_at + load * LINE_STEP * STRIDE + part] =
+                    rounded(weight_words[held], part, weight_scales[held]);
             }
         }
     }
@@ -202,31 +212,6 @@ fn multiply(stage: u32) {
             }
         }
     }
-}
-
-// An element of the product in f32.
-fn product(row: u32, output: u32) -> f32 {
-    var sum = 0.0;
-    for (var word = 0u; word < params.in_features / WORD_COLUMNS; word += 1u) {
-        let bits = weight[output * (params.in_features / WORD_COLUMNS) + word];
-        let scale = load_scale(word * WORD_COLUMNS, output);
-        for (var part = 0u; part < WORD_QUADS; part += 1u) { // unrolled
-            sum += dot(x[row * (params.in_features / 4u) + word * WORD_QUADS + part], exact(bits, part, scale));
-        }
-    }
-    return sum;
-}
-
-// A quad of sums; those that are not finite are computed again.
-fn finite(sum: vec4<f32>, row: u32, output: u32) -> vec4<f32> {
-    const INFINITE: u32 = 0x7f800000u;
-    var quad = sum;
-    if (any((bitcast<vec4<u32>>(sum) & vec4<u32>(INFINITE)) == vec4<u32>(INFINITE))) {
-        for (var i = 0u; i < 4u; i += 1u) {
-            quad[i] = product(row, output + i);
-        }
-    }
-    return quad;
 }
 
 // Waits for the subgroups that share a way.
@@ -263,25 +248,28 @@ fn silu(x: vec4<f32>) -> vec4<f32> {
 
 // Adds bias and residual to sums, or joins gate and up, and writes the result.
 fn write_quad(gate: vec4<f32>, up: vec4<f32>, row: u32, feature: u32) {
-    if (row >= params.rows || feature >= params.out_features) {
-        return;
-    }
-    var result = finite(gate, row, feature);
+    let at = (row * params.out_features + feature) / 4u;
+    var result = gate;
     if (params.has_bias != 0u) {
         result += bias[feature / 4u];
     }
-    let at = (row * params.out_features + feature) / 4u;
     if (ENDING == ADD) {
         result += residual[at];
     }
     if (ENDING == SWIGLU) {
-        var factor = finite(up, row, params.out_features + feature);
+        var factor = up;
         if (params.has_bias != 0u) {
             factor += bias[(params.out_features + feature) / 4u];
         }
         result = silu(result) * factor;
     }
     out[at] = result;
+    all_finite = all_finite && is_finite(result);
+}
+
+fn is_finite(x: vec4<f32>) -> bool {
+    let exponents = vec4<u32>(0x7f800000u);
+    return all((bitcast<vec4<u32>>(x) & exponents) != exponents);
 }
 
 // Writes the result of this subgroup, through its scratch.
@@ -297,7 +285,6 @@ fn write_tiles(first_row: u32, first_feature: u32) {
             scratch_barrier();
             for (var i = 0u; i < LANE_QUADS; i += 1u) { // unrolled
                 gates[i] = gather(ways_base, min(way_lane + i * WAY_LANES, 63u));
-                ups[i] = gates[i];
             }
             scratch_barrier();
             if (HALVES == 2u) {
@@ -310,10 +297,46 @@ fn write_tiles(first_row: u32, first_feature: u32) {
             }
             for (var i = 0u; i < LANE_QUADS; i += 1u) { // unrolled
                 let quad = way_lane + i * WAY_LANES;
-                if (quad < 64u) {
-                    write_quad(gates[i], ups[i], first_row + row_tile * 16u + quad / 4u,
-                        first_feature + tile * 16u + quad % 4u * 4u);
+                let row = first_row + row_tile * 16u + quad / 4u;
+                let feature = first_feature + tile * 16u + quad % 4u * 4u;
+                if (quad < 64u && row < params.rows && feature < params.out_features) {
+                    write_quad(gates[i], ups[i], row, feature);
                 }
+            }
+        }
+    }
+}
+
+// Four elements of the product in f32.
+fn product(row: u32, output: u32) -> vec4<f32> {
+    let words = params.in_features / WORD_COLUMNS;
+    var sum = vec4<f32>();
+    for (var word = 0u; word < words; word += 1u) {
+        for (var i = 0u; i < 4u; i += 1u) {
+            let bits = weight[(output + i) * words + word];
+            let scale = load_scale(word * WORD_COLUMNS, output + i);
+            for (var part = 0u; part < WORD_QUADS; part += 1u) { // unrolled
+                let xs = x[(row * words + word) * WORD_QUADS + part];
+                sum[i] += dot(xs, exact(bits, part, scale));
+            }
+        }
+    }
+    return sum;
+}
+
+// Computes again, in f32, those quads of this invocation that have an element that is not finite.
+fn mend_tiles(first_row: u32, first_feature: u32) {
+    for (var tile = 0u; tile < ROW_TILES * FEATURE_TILES; tile += 1u) {
+        for (var quad = way * 32u + way_local % 32u; quad < 64u; quad += WAY_LANES) {
+            let row = first_row + tile / FEATURE_TILES * 16u + quad / 4u;
+            let feature = first_feature + tile % FEATURE_TILES * 16u + quad % 4u * 4u;
+            if (row < params.rows && feature < params.out_features
+                && !is_finite(out[(row * params.out_features + feature) / 4u])) {
+                var up = vec4<f32>();
+                if (HALVES == 2u) {
+                    up = product(row, params.out_features + feature);
+                }
+                write_quad(product(row, feature), up, row, feature);
             }
         }
     }
@@ -367,15 +390,19 @@ fn main(
                 way_barrier();
             }
             place(turn % AHEAD, turn % STAGES, current);
-            way_barrier();
             if (done + AHEAD < turns) {
                 fetch(turn % AHEAD, next);
             }
+            way_barrier();
             multiply(turn % STAGES);
             current = select(current + 1u, 0u, current + 1u == turns);
             next = select(next + 1u, 0u, next + 1u == turns);
             done += 1u;
         }
     }
+    all_finite = true;
     write_tiles(first_row + row_way * ROW_TILES * 16u, first_feature + output_way * WAY_FEATURES);
+    if (!all_finite) {
+        mend_tiles(first_row + row_way * ROW_TILES * 16u, first_feature + output_way * WAY_FEATURES);
+    }
 }
