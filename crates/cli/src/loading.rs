@@ -30,7 +30,7 @@ pub(crate) fn build_session(
     let read = watch.lap();
     global.say(|| format!("read the program, {}, in {read}", bytes(file.len() as u64)));
     let mut shown = Shown { global, watch, bar: Bar::new(PATIENCE), all_bytes: 0 };
-    let session = Session::new_with_progress((gpu, &graph), options, |reached| shown.show(reached));
+    let session = Session::new_with_progress(gpu, &graph, options, |reached| shown.show(reached));
     let session = session.with_context(name)?;
     let (uploaded, all_bytes) = (shown.watch.lap(), shown.all_bytes);
     global.say(|| format!("uploaded {} in {uploaded}", bytes(all_bytes)));

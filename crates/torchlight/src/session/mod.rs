@@ -87,7 +87,7 @@ impl Session {
     /// # Errors
     /// As [`Session::new`].
     pub async fn new_async(gpu: &Gpu, graph: &Graph<'_>, options: SessionOptions) -> Result<Self> {
-        Self::new_with_progress_async((gpu, graph), options, |_| {}).await
+        Self::new_with_progress_async(gpu, graph, options, |_| {}).await
     }
 
     /// [`Session::new`], which tells how far it has come: models take seconds.
@@ -99,11 +99,12 @@ impl Session {
     /// As [`Session::new`].
     #[cfg(not(target_arch = "wasm32"))]
     pub fn new_with_progress(
-        (gpu, graph): (&Gpu, &Graph<'_>),
+        gpu: &Gpu,
+        graph: &Graph<'_>,
         options: SessionOptions,
         progress: impl FnMut(Loading),
     ) -> Result<Self> {
-        pollster::block_on(Self::new_with_progress_async((gpu, graph), options, progress))
+        pollster::block_on(Self::new_with_progress_async(gpu, graph, options, progress))
     }
 
     /// [`Session::new_with_progress`] for executors and browsers.
@@ -111,7 +112,8 @@ impl Session {
     /// # Errors
     /// As [`Session::new`].
     pub async fn new_with_progress_async(
-        (gpu, graph): (&Gpu, &Graph<'_>),
+        gpu: &Gpu,
+        graph: &Graph<'_>,
         options: SessionOptions,
         mut progress: impl FnMut(Loading),
     ) -> Result<Self> {
