@@ -107,20 +107,25 @@ impl Bar {
         if self.begun.elapsed() < self.patience {
             return;
         }
-        let (shown, bar) = self.shown.get_or_insert_with(|| (part, ProgressBar::new(all).with_style(part.style())));
-        if std::mem::replace(shown, part) != part {
-            bar.set_style(part.style());
-            bar.set_length(all);
+        if self.shown.as_ref().is_none_or(|(shown, _)| *shown != part) {
+            self.clear();
+            self.shown = Some((part, ProgressBar::new(all).with_style(part.style())));
         }
-        bar.set_position(done);
+        if let Some((_, bar)) = &self.shown {
+            bar.set_position(done);
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some((_, bar)) = self.shown.take() {
+            bar.finish_and_clear();
+        }
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Some((_, bar)) = &self.shown {
-            bar.finish_and_clear();
-        }
+        self.clear();
     }
 }
 
