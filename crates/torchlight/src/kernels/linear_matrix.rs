@@ -60,7 +60,8 @@ impl Shape {
 
     /// Bytes of workgroup memory.
     pub const fn workgroup_bytes(self) -> u32 {
-        self.stages * (self.rows() + self.outputs()) * (self.columns + 8) * 2 + self.subgroups() * MATRIX * 20 * 4
+        self.ways[2] * self.stages * (self.rows() + self.outputs()) * (self.columns + 8) * 2
+            + self.subgroups() * MATRIX * 20 * 4
     }
 }
 

@@ -1,10 +1,14 @@
 // linear_matrix: out = x * transpose(weight) + bias, and what becomes of it, on cooperative matrices.
 //
-// A workgroup computes TILE_ROWS rows by TILE_OUTPUTS rows of the weight. Its subgroups are ROW_WAYS by OUTPUT_WAYS, and
-// each keeps ROW_TILES by OUTPUT_TILES sums of 16 x 16 in matrix registers; COLUMN_WAYS of them share a place, each with
-// every COLUMN_WAYS-th 16 of the columns, and are added in the end. Columns go through workgroup memory COLUMNS at a
-// time, as halves; numbers of 4 bits become values on the way there. The next columns are on their way in registers
-// while one lot is used, and with two STAGES one lot is placed while some subgroups still use the other.
+// A workgroup computes TILE_ROWS rows by TILE_OUTPUTS rows of the weight, COLUMN_WAYS times, each time over some of the
+// columns, which are added in the end. ROW_WAYS by OUTPUT_WAYS subgroups share a way; each keeps ROW_TILES by OUTPUT_TILES
+// sums of 16 x 16 in matrix registers. A way walks through its columns a lot of COLUMNS at a time: they lie in workgroup
+// memory as halves, and numbers of 4 bits become values on the way there. The next AHEAD lots are on their way in
+// registers. Where a way is one subgroup nobody waits for others; with two STAGES of lots some subgroups place one while
+// others still use the other.
+//
+// Workgroups that share rows of the weight begin at different columns, so that each of them finds in the cache what
+// another has brought there.
 //
 // SwiGLU: the first half of a subgroup's outputs is of the gate, the second of the up projection, of the same features.
 // So both halves of a feature meet in one subgroup.
@@ -55,8 +59,11 @@ struct Params {
 const ADD: u32 = 1u;
 const SWIGLU: u32 = 2u;
 
-const SUBGROUPS: u32 = ROW_WAYS * OUTPUT_WAYS * COLUMN_WAYS;
+const WAY_SUBGROUPS: u32 = ROW_WAYS * OUTPUT_WAYS;
+const WAY_THREADS: u32 = WAY_SUBGROUPS * 32u;
+const SUBGROUPS: u32 = WAY_SUBGROUPS * COLUMN_WAYS;
 const THREADS: u32 = SUBGROUPS * 32u;
+const TURN_COLUMNS: u32 = COLUMNS * COLUMN_WAYS;
 const TILE_ROWS: u32 = ROW_WAYS * ROW_TILES * 16u;
 const TILE_OUTPUTS: u32 = OUTPUT_WAYS * OUTPUT_TILES * 16u;
 // Features of the result: the weight has HALVES rows for each.
@@ -64,17 +71,17 @@ const TILE_FEATURES: u32 = TILE_OUTPUTS / HALVES;
 const FEATURE_TILES: u32 = OUTPUT_TILES / HALVES;
 const WAY_FEATURES: u32 = FEATURE_TILES * 16u;
 const WAY_OUTPUTS: u32 = OUTPUT_TILES * 16u;
-const STEPS: u32 = COLUMNS / 16u / COLUMN_WAYS;
+const STEPS: u32 = COLUMNS / 16u;
 // Rows in workgroup memory are 16 bytes longer than their data: loads of matrices then meet all banks.
 const STRIDE: u32 = COLUMNS / 4u + 2u;
 // What an invocation copies: a quad of columns of each ROW_STEP-th row of x, and a word of the weight likewise.
 const COLUMN_QUADS: u32 = COLUMNS / 4u;
-const ROW_STEP: u32 = THREADS / COLUMN_QUADS;
+const ROW_STEP: u32 = WAY_THREADS / COLUMN_QUADS;
 const LAST_ROW: u32 = TILE_ROWS - 1u;
 const X_LOADS: u32 = LAST_ROW / ROW_STEP + 1u;
 const COLUMN_WORDS: u32 = COLUMN_QUADS / WORD_QUADS;
 const WORD_COLUMNS: u32 = WORD_QUADS * 4u;
-const LINE_STEP: u32 = THREADS / COLUMN_WORDS;
+const LINE_STEP: u32 = WAY_THREADS / COLUMN_WORDS;
 const LAST_LINE: u32 = TILE_OUTPUTS - 1u;
 const WEIGHT_LOADS: u32 = LAST_LINE / LINE_STEP + 1u;
 // A matrix of sums in workgroup memory, in quads of columns, and how many of them a lane takes.
@@ -93,8 +100,8 @@ const LANE_QUADS: u32 = 63u / WAY_LANES + 1u;
 @group(0) @binding(7) var<storage, read_write> out: array<vec4<f32>>;
 
 // Sizes are multiples of 16 bytes: matrices are loaded from multiples of 16 bytes.
-var<workgroup> x_tile: array<vec4<f16>, STAGES * TILE_ROWS * STRIDE>;
-var<workgroup> weight_tile: array<vec4<f16>, STAGES * TILE_OUTPUTS * STRIDE>;
+var<workgroup> x_tile: array<vec4<f16>, COLUMN_WAYS * STAGES * TILE_ROWS * STRIDE>;
+var<workgroup> weight_tile: array<vec4<f16>, COLUMN_WAYS * STAGES * TILE_OUTPUTS * STRIDE>;
 var<workgroup> floats: array<vec4<f32>, SUBGROUPS * SUM_QUADS>;
 
 // Matrices of this subgroup, [row tile][output tile].
@@ -107,9 +114,15 @@ var<private> weight_scales: array<f32, AHEAD * WEIGHT_LOADS>;
 var<private> x_starts: array<u32, X_LOADS>;
 var<private> weight_starts: array<u32, WEIGHT_LOADS>;
 var<private> weight_lines: array<u32, WEIGHT_LOADS>;
-// Where the matrices of this subgroup begin.
+// Which way this is, and the invocation's number in it; where the lots of the way begin, and the matrices of the subgroup.
+var<private> way: u32;
+var<private> way_local: u32;
+var<private> x_lots: u32;
+var<private> weight_lots: u32;
 var<private> x_base: u32;
 var<private> weight_base: u32;
+// Whether all that this invocation has written is finite.
+var<private> all_finite: bool;
 
 // Two 4-bit numbers, of bits 0 and 16 on: number - 8, exactly. Their bits are put into the mantissa of 1024, which costs
 // no conversion.
@@ -124,48 +137,58 @@ fn weight_row(first_feature: u32, line: u32) -> u32 {
 }
 
 // Finds what this invocation is to load.
-fn find_rows(first_row: u32, first_feature: u32, local: u32) {
+fn find_rows(first_row: u32, first_feature: u32) {
     for (var load = 0u; load < X_LOADS; load += 1u) { // unrolled
-        let row = min(first_row + local / COLUMN_QUADS + load * ROW_STEP, params.rows - 1u);
+        let row = min(first_row + way_local / COLUMN_QUADS + load * ROW_STEP, params.rows - 1u);
         x_starts[load] = row * (params.in_features / 4u);
     }
     for (var load = 0u; load < WEIGHT_LOADS; load += 1u) { // unrolled
-        let row = weight_row(first_feature, min(local / COLUMN_WORDS + load * LINE_STEP, LAST_LINE));
+        let row = weight_row(first_feature, min(way_local / COLUMN_WORDS + load * LINE_STEP, LAST_LINE));
         weight_lines[load] = row;
         weight_starts[load] = row * (params.in_features / WORD_COLUMNS);
     }
 }
 
 // Sends for the columns from first_column on. Past the last it gets the last again.
-fn fetch(slot: u32, first_column: u32, local: u32) {
-    let quad = min(first_column / 4u + local % COLUMN_QUADS, params.in_features / 4u - 1u);
+fn fetch(slot: u32, turn: u32) {
+    let first_column = turn * TURN_COLUMNS + way * COLUMNS;
+    let quad = min(first_column / 4u + way_local % COLUMN_QUADS, params.in_features / 4u - 1u);
     for (var load = 0u; load < X_LOADS; load += 1u) { // unrolled
         x_quads[slot * X_LOADS + load] = x[x_starts[load] + quad];
     }
-    let word = min(first_column / WORD_COLUMNS + local % COLUMN_WORDS, params.in_features / WORD_COLUMNS - 1u);
+    let word = min(first_column / WORD_COLUMNS + way_local % COLUMN_WORDS, params.in_features / WORD_COLUMNS - 1u);
     for (var load = 0u; load < WEIGHT_LOADS; load += 1u) { // unrolled
         weight_words[slot * WEIGHT_LOADS + load] = weight[weight_starts[load] + word];
         weight_scales[slot * WEIGHT_LOADS + load] = load_scale(word * WORD_COLUMNS, weight_lines[load]);
     }
 }
 
-// Puts the columns that have arrived into workgroup memory. Past the last column x is 0, and the weight does not count.
-fn place(slot: u32, stage: u32, first_column: u32, local: u32) {
-    let is_inside = first_column + local % COLUMN_QUADS * 4u < params.in_features;
+// Puts the columns that have arrived into workgroup memory.
+fn place(slot: u32, stage: u32, turn: u32) {
+    let first_column = turn * TURN_COLUMNS + way * COLUMNS;
+    let x_at = x_lots + (stage * TILE_ROWS + way_local / COLUMN_QUADS) * STRIDE + way_local % COLUMN_QUADS;
     for (var load = 0u; load < X_LOADS; load += 1u) { // unrolled
-        let row = local / COLUMN_QUADS + load * ROW_STEP;
-        if ((load + 1u) * ROW_STEP <= TILE_ROWS || row < TILE_ROWS) {
-            let quad = vec4<f16>(x_quads[slot * X_LOADS + load]);
-            x_tile[(stage * TILE_ROWS + row) * STRIDE + local % COLUMN_QUADS] = select(vec4<f16>(), quad, is_inside);
+        if ((load + 1u) * ROW_STEP <= TILE_ROWS || way_local / COLUMN_QUADS + load * ROW_STEP < TILE_ROWS) {
+            x_tile[x_at + load * ROW_STEP * STRIDE] = vec4<f16>(x_quads[slot * X_LOADS + load]);
         }
     }
+    // Past the last column x is 0, and the weight does not count.
+    if (first_column + COLUMNS > params.in_features
+        && first_column + way_local % COLUMN_QUADS * 4u >= params.in_features) {
+        for (var load = 0u; load < X_LOADS; load += 1u) { // unrolled
+            if ((load + 1u) * ROW_STEP <= TILE_ROWS || way_local / COLUMN_QUADS + load * ROW_STEP < TILE_ROWS) {
+                x_tile[x_at + load * ROW_STEP * STRIDE] = vec4<f16>();
+            }
+        }
+    }
+    let weight_at = weight_lots + (stage * TILE_OUTPUTS + way_local / COLUMN_WORDS) * STRIDE
+        + way_local % COLUMN_WORDS * WORD_QUADS;
     for (var load = 0u; load < WEIGHT_LOADS; load += 1u) { // unrolled
-        let line = local / COLUMN_WORDS + load * LINE_STEP;
-        if ((load + 1u) * LINE_STEP <= TILE_OUTPUTS || line < TILE_OUTPUTS) {
-            let at = (stage * TILE_OUTPUTS + line) * STRIDE + local % COLUMN_WORDS * WORD_QUADS;
+        if ((load + 1u) * LINE_STEP <= TILE_OUTPUTS || way_local / COLUMN_WORDS + load * LINE_STEP < TILE_OUTPUTS) {
             let held = slot * WEIGHT_LOADS + load;
             for (var part = 0u; part < WORD_QUADS; part += 1u) { // unrolled
-                weight_tile[at + part] = rounded(weight_words[held], part, weight_scales[held]);
+                weight_tile[weight_at + load * LINE_STEP * STRIDE + part] =
+                    rounded(weight_words[held], part, weight_scales[held]);
             }
         }
     }
@@ -177,11 +200,11 @@ fn multiply(stage: u32) {
         var rows: array<coop_mat16x16<f16, A>, ROW_TILES>;
         for (var row_tile = 0u; row_tile < ROW_TILES; row_tile += 1u) { // unrolled
             rows[row_tile] = coopLoadT<coop_mat16x16<f16, A>>(
-                &x_tile[x_base + (stage * TILE_ROWS + row_tile * 16u) * STRIDE + step * COLUMN_WAYS * 4u], STRIDE);
+                &x_tile[x_base + (stage * TILE_ROWS + row_tile * 16u) * STRIDE + step * 4u], STRIDE);
         }
         for (var tile = 0u; tile < OUTPUT_TILES; tile += 1u) { // unrolled
             let outputs = coopLoad<coop_mat16x16<f16, B>>(
-                &weight_tile[weight_base + (stage * TILE_OUTPUTS + tile * 16u) * STRIDE + step * COLUMN_WAYS * 4u],
+                &weight_tile[weight_base + (stage * TILE_OUTPUTS + tile * 16u) * STRIDE + step * 4u],
                 STRIDE);
             for (var row_tile = 0u; row_tile < ROW_TILES; row_tile += 1u) { // unrolled
                 sums[row_tile * OUTPUT_TILES + tile] =
@@ -191,29 +214,13 @@ fn multiply(stage: u32) {
     }
 }
 
-// An element of the product in f32.
-fn product(row: u32, output: u32) -> f32 {
-    var sum = 0.0;
-    for (var word = 0u; word < params.in_features / WORD_COLUMNS; word += 1u) {
-        let bits = weight[output * (params.in_features / WORD_COLUMNS) + word];
-        let scale = load_scale(word * WORD_COLUMNS, output);
-        for (var part = 0u; part < WORD_QUADS; part += 1u) { // unrolled
-            sum += dot(x[row * (params.in_features / 4u) + word * WORD_QUADS + part], exact(bits, part, scale));
-        }
+// Waits for the subgroups that share a way.
+fn way_barrier() {
+    if (WAY_SUBGROUPS > 1u) {
+        workgroupBarrier();
+    } else {
+        subgroupBarrier();
     }
-    return sum;
-}
-
-// A quad of sums; those that are not finite are computed again.
-fn finite(sum: vec4<f32>, row: u32, output: u32) -> vec4<f32> {
-    const INFINITE: u32 = 0x7f800000u;
-    var quad = sum;
-    if (any((bitcast<vec4<u32>>(sum) & vec4<u32>(INFINITE)) == vec4<u32>(INFINITE))) {
-        for (var i = 0u; i < 4u; i += 1u) {
-            quad[i] = product(row, output + i);
-        }
-    }
-    return quad;
 }
 
 // Waits for the subgroups that share scratch.
@@ -229,8 +236,8 @@ fn scratch_barrier() {
 fn gather(ways_base: u32, quad: u32) -> vec4<f32> {
     let at = ways_base + quad / 4u * SUM_STRIDE + quad % 4u;
     var sum = floats[at];
-    for (var way = 1u; way < COLUMN_WAYS; way += 1u) {
-        sum += floats[at + way * SUM_QUADS];
+    for (var other = 1u; other < COLUMN_WAYS; other += 1u) {
+        sum += floats[at + other * SUM_QUADS];
     }
     return sum;
 }
@@ -241,32 +248,35 @@ fn silu(x: vec4<f32>) -> vec4<f32> {
 
 // Adds bias and residual to sums, or joins gate and up, and writes the result.
 fn write_quad(gate: vec4<f32>, up: vec4<f32>, row: u32, feature: u32) {
-    if (row >= params.rows || feature >= params.out_features) {
-        return;
-    }
-    var result = finite(gate, row, feature);
+    let at = (row * params.out_features + feature) / 4u;
+    var result = gate;
     if (params.has_bias != 0u) {
         result += bias[feature / 4u];
     }
-    let at = (row * params.out_features + feature) / 4u;
     if (ENDING == ADD) {
         result += residual[at];
     }
     if (ENDING == SWIGLU) {
-        var factor = finite(up, row, params.out_features + feature);
+        var factor = up;
         if (params.has_bias != 0u) {
             factor += bias[(params.out_features + feature) / 4u];
         }
         result = silu(result) * factor;
     }
     out[at] = result;
+    all_finite = all_finite && is_finite(result);
+}
+
+fn is_finite(x: vec4<f32>) -> bool {
+    let exponents = vec4<u32>(0x7f800000u);
+    return all((bitcast<vec4<u32>>(x) & exponents) != exponents);
 }
 
 // Writes the result of this subgroup, through its scratch.
-fn write_tiles(first_row: u32, first_feature: u32, subgroup: u32, lane: u32) {
-    let base = subgroup * SUM_QUADS;
-    let ways_base = subgroup / COLUMN_WAYS * COLUMN_WAYS * SUM_QUADS;
-    let way_lane = subgroup % COLUMN_WAYS * 32u + lane;
+fn write_tiles(first_row: u32, first_feature: u32) {
+    let ways_base = way_local / 32u * COLUMN_WAYS * SUM_QUADS;
+    let base = ways_base + way * SUM_QUADS;
+    let way_lane = way * 32u + way_local % 32u;
     for (var row_tile = 0u; row_tile < ROW_TILES; row_tile += 1u) { // unrolled
         for (var tile = 0u; tile < FEATURE_TILES; tile += 1u) { // unrolled
             var gates: array<vec4<f32>, LANE_QUADS>;
@@ -275,7 +285,6 @@ fn write_tiles(first_row: u32, first_feature: u32, subgroup: u32, lane: u32) {
             scratch_barrier();
             for (var i = 0u; i < LANE_QUADS; i += 1u) { // unrolled
                 gates[i] = gather(ways_base, min(way_lane + i * WAY_LANES, 63u));
-                ups[i] = gates[i];
             }
             scratch_barrier();
             if (HALVES == 2u) {
@@ -288,10 +297,46 @@ fn write_tiles(first_row: u32, first_feature: u32, subgroup: u32, lane: u32) {
             }
             for (var i = 0u; i < LANE_QUADS; i += 1u) { // unrolled
                 let quad = way_lane + i * WAY_LANES;
-                if (quad < 64u) {
-                    write_quad(gates[i], ups[i], first_row + row_tile * 16u + quad / 4u,
-                        first_feature + tile * 16u + quad % 4u * 4u);
+                let row = first_row + row_tile * 16u + quad / 4u;
+                let feature = first_feature + tile * 16u + quad % 4u * 4u;
+                if (quad < 64u && row < params.rows && feature < params.out_features) {
+                    write_quad(gates[i], ups[i], row, feature);
                 }
+            }
+        }
+    }
+}
+
+// Four elements of the product in f32.
+fn product(row: u32, output: u32) -> vec4<f32> {
+    let words = params.in_features / WORD_COLUMNS;
+    var sum = vec4<f32>();
+    for (var word = 0u; word < words; word += 1u) {
+        for (var i = 0u; i < 4u; i += 1u) {
+            let bits = weight[(output + i) * words + word];
+            let scale = load_scale(word * WORD_COLUMNS, output + i);
+            for (var part = 0u; part < WORD_QUADS; part += 1u) { // unrolled
+                let xs = x[(row * words + word) * WORD_QUADS + part];
+                sum[i] += dot(xs, exact(bits, part, scale));
+            }
+        }
+    }
+    return sum;
+}
+
+// Computes again, in f32, those quads of this invocation that have an element that is not finite.
+fn mend_tiles(first_row: u32, first_feature: u32) {
+    for (var tile = 0u; tile < ROW_TILES * FEATURE_TILES; tile += 1u) {
+        for (var quad = way * 32u + way_local % 32u; quad < 64u; quad += WAY_LANES) {
+            let row = first_row + tile / FEATURE_TILES * 16u + quad / 4u;
+            let feature = first_feature + tile % FEATURE_TILES * 16u + quad % 4u * 4u;
+            if (row < params.rows && feature < params.out_features
+                && !is_finite(out[(row * params.out_features + feature) / 4u])) {
+                var up = vec4<f32>();
+                if (HALVES == 2u) {
+                    up = product(row, params.out_features + feature);
+                }
+                write_quad(product(row, feature), up, row, feature);
             }
         }
     }
@@ -312,38 +357,52 @@ fn main(
     }
     let first_row = flat % row_blocks * TILE_ROWS;
 
-    let subgroup = local / 32u;
-    let column_way = subgroup % COLUMN_WAYS;
-    let output_way = subgroup / COLUMN_WAYS % OUTPUT_WAYS;
-    let row_way = subgroup / COLUMN_WAYS / OUTPUT_WAYS;
-    x_base = row_way * ROW_TILES * 16u * STRIDE + column_way * 4u;
-    weight_base = output_way * OUTPUT_TILES * 16u * STRIDE + column_way * 4u;
+    way = local / WAY_THREADS;
+    way_local = local % WAY_THREADS;
+    let output_way = way_local / 32u % OUTPUT_WAYS;
+    let row_way = way_local / 32u / OUTPUT_WAYS;
+    x_lots = way * STAGES * TILE_ROWS * STRIDE;
+    weight_lots = way * STAGES * TILE_OUTPUTS * STRIDE;
+    x_base = x_lots + row_way * ROW_TILES * 16u * STRIDE;
+    weight_base = weight_lots + output_way * OUTPUT_TILES * 16u * STRIDE;
 
     for (var i = 0u; i < ROW_TILES * OUTPUT_TILES; i += 1u) { // unrolled
         sums[i] = coop_mat16x16<f32, C>();
     }
-    find_rows(first_row, first_feature, local);
+    find_rows(first_row, first_feature);
+    let turns = (params.in_features + TURN_COLUMNS - 1u) / TURN_COLUMNS;
+    var next = flat % row_blocks * turns / row_blocks;
+    var current = next;
     for (var slot = 0u; slot < AHEAD; slot += 1u) { // unrolled
-        fetch(slot, slot * COLUMNS, local);
+        fetch(slot, next);
+        next = select(next + 1u, 0u, next + 1u == turns);
     }
-    var first_column = 0u;
+    var done = 0u;
     loop {
-        if (first_column >= params.in_features) {
+        if (done >= turns) {
             break;
         }
         for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
-            if (first_column >= params.in_features) {
+            if (done >= turns) {
                 break;
             }
             if (STAGES == 1u) {
-                workgroupBarrier();
+                way_barrier();
             }
-            place(turn % AHEAD, turn % STAGES, first_column, local);
-            workgroupBarrier();
-            fetch(turn % AHEAD, first_column + AHEAD * COLUMNS, local);
+            place(turn % AHEAD, turn % STAGES, current);
+            if (done + AHEAD < turns) {
+                fetch(turn % AHEAD, next);
+            }
+            way_barrier();
             multiply(turn % STAGES);
-            first_column += COLUMNS;
+            current = select(current + 1u, 0u, current + 1u == turns);
+            next = select(next + 1u, 0u, next + 1u == turns);
+            done += 1u;
         }
     }
-    write_tiles(first_row + row_way * ROW_TILES * 16u, first_feature + output_way * WAY_FEATURES, subgroup, local % 32u);
+    all_finite = true;
+    write_tiles(first_row + row_way * ROW_TILES * 16u, first_feature + output_way * WAY_FEATURES);
+    if (!all_finite) {
+        mend_tiles(first_row + row_way * ROW_TILES * 16u, first_feature + output_way * WAY_FEATURES);
+    }
 }

@@ -228,7 +228,7 @@ impl Session {
         &self.plan
     }
 
-    /// The graph, without the bytes of its constants.
+    /// The graph as it runs: with its operators fused, where they are, and without the bytes of its constants.
     pub fn graph(&self) -> &Graph<'static> {
         &self.graph
     }
