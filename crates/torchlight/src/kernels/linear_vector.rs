@@ -34,6 +34,8 @@ pub struct Shape {
     pub strips: u32,
     /// Invocations of a strip: a power of two, at least four a row.
     pub lanes: u32,
+    /// Words of eight columns in a load of a weight of 4-bit numbers: 1, or 2 or 4 where they have a scale in common.
+    pub words: u32,
     /// Loads of a lane and row of the weight before the first is used.
     pub turns: u32,
     /// Whether a lane's turns are the whole row: a workgroup then loads x once for all its blocks, and there are at most
@@ -50,15 +52,17 @@ pub fn shape(problem: &LinearProblem, smallest_subgroup: Option<u32>) -> Shape {
         _ => (32, Reduction::Memory),
     };
     let rows = problem.rows.min(VECTOR_ROWS);
-    Shape { rows, strips: 64_u32.div_ceil(lanes), lanes, turns: 1, most_workgroups: None, reduction }
+    Shape { rows, strips: 64_u32.div_ceil(lanes), lanes, words: 1, turns: 1, most_workgroups: None, reduction }
 }
 
 /// The variant of a form and a shape.
 pub fn variant(form: Form, shape: Shape) -> Variant {
-    let Shape { rows, strips, lanes, turns, most_workgroups, reduction } = shape;
+    let Shape { rows, strips, lanes, words: _, turns, most_workgroups, reduction } = shape;
     let (label, floats, weights) = match form.loads {
         Loads::F32(alignment) => ("linear_vector_f32", alignment, float_loads(alignment)),
-        Loads::Q4(packing) => ("linear_vector_q4", packing.alignment(), number_loads(packing, form.ending)),
+        Loads::Q4(packing) => {
+            ("linear_vector_q4", packing.alignment(), number_loads(packing, form.ending, shape.words))
+        }
     };
     let (joined, across, subgroup_size) = match reduction {
         Reduction::Subgroups(size) => (size.min(lanes), "subgroupShuffleXor(x, distance)", size),
@@ -136,13 +140,16 @@ fn float_loads(alignment: Alignment) -> String {
 
 /// How a word of eight columns is loaded, and what scales the four rows of a block have in common there: all, or none,
 /// where a word may have more than one and each number takes its own.
-fn number_loads(packing: Packing, ending: Ending) -> String {
-    const WORD: &str = "return weight[row * (params.in_features / 8u) + column / 8u];";
+fn number_loads(packing: Packing, ending: Ending, words: u32) -> String {
+    const WORD: &str = "return weight[row * (params.in_features / COLUMNS) + column / COLUMNS];";
     const ANY: &str = concat!(
         "let first = row * (params.in_features / 2u) + column / 2u; let shift = first % 4u * 8u; ",
         "return (weight[first / 4u] >> shift) | ((weight[first / 4u + 1u] << 1u) << (31u - shift));",
     );
-    let numbers = "numbers(load >> (quad * 16u))";
+    let (load_type, numbers) = match words {
+        1 => ("u32".to_owned(), "numbers(load >> (quad * 16u))"),
+        _ => (format!("vec{words}<u32>"), "numbers(load[quad / 2u] >> (quad % 2u * 16u))"),
+    };
     let first = |row: &str, column: &str| format!("{column} / params.group * (PARTS * params.out_features) + {row}");
     let shared = first("first_row", "column");
     let (load, values, scales, shared) = match (packing, ending) {
@@ -161,13 +168,14 @@ fn number_loads(packing: Packing, ending: Ending) -> String {
         }
     };
     format!(
-        "const COLUMNS: u32 = 8u;\n\
-         alias Stored = u32;\n\
-         alias Load = u32;\n\
+        "const COLUMNS: u32 = {}u;\n\
+         alias Stored = {load_type};\n\
+         alias Load = {load_type};\n\
          fn load(row: u32, column: u32) -> Load {{ {load} }}\n\
          fn values(load: Load, quad: u32, row: u32, column: u32) -> vec4<f32> {{ return {values}; }}\n\
          alias Scales = {scales};\n\
-         fn shared_scales(first_row: u32, column: u32) -> vec4<f32> {{ {shared} }}\n"
+         fn shared_scales(first_row: u32, column: u32) -> vec4<f32> {{ {shared} }}\n",
+        words * 8
     )
 }
 
@@ -200,8 +208,16 @@ pub fn workgroups(problem: &LinearProblem, shape: Shape) -> u64 {
 /// Some of everything: all loads and endings, both reductions, few rows and many.
 pub(super) fn representatives() -> Vec<Variant> {
     let reduction = Reduction::Subgroups(32);
-    let memory = Shape { rows: 1, strips: 2, lanes: 32, turns: 1, most_workgroups: None, reduction: Reduction::Memory };
-    let subgroups = Shape { rows: 4, strips: 1, lanes: 128, turns: 2, most_workgroups: None, reduction };
+    let memory = Shape {
+        rows: 1,
+        strips: 2,
+        lanes: 32,
+        words: 1,
+        turns: 1,
+        most_workgroups: None,
+        reduction: Reduction::Memory,
+    };
+    let subgroups = Shape { rows: 4, strips: 1, lanes: 128, words: 1, turns: 2, most_workgroups: None, reduction };
     let wide = Shape { rows: 2, strips: 1, turns: 3, most_workgroups: Some(384), ..subgroups };
     let loads =
         [Loads::F32(Alignment::Four), Loads::F32(Alignment::One), Loads::Q4(Packing::Loads), Loads::Q4(Packing::Any)];
@@ -235,7 +251,7 @@ mod tests {
             ending: Ending::Plain,
         };
         let reduction = Reduction::Memory;
-        let shape = Shape { rows: 1, strips: 2, lanes: 32, turns: 1, most_workgroups: None, reduction };
+        let shape = Shape { rows: 1, strips: 2, lanes: 32, words: 1, turns: 1, most_workgroups: None, reduction };
         assert_eq!([1, 8, 9, 800].map(|outputs| workgroups(&problem(outputs), shape)), [1, 1, 2, 100]);
         let limited = Shape { most_workgroups: Some(10), ..shape };
         assert_eq!([1, 80, 800].map(|outputs| workgroups(&problem(outputs), limited)), [1, 10, 10]);
