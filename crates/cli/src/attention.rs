@@ -1,21 +1,23 @@
-//! How attention is served: the options that choose it, and the reasons for what was chosen.
+//! How a program is planned, attention above all: the options that choose it, and the reasons for what was chosen.
 
 use std::io::Write;
 
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use torchlight::graph::Fusion;
 use torchlight::kernels::sdpa_matrix::Scores;
 use torchlight::kernels::{AttentionProblem, KvType};
 use torchlight::plan::{Choice, PlanOptions, Refusal, Rules};
-use torchlight::{Route, Session, SessionOptions};
+use torchlight::{DeviceFacts, Graph, Plan, Route, SessionOptions};
 
+use crate::linear::{LinearArg, linear_parser, write_layers};
 use crate::table::{counted, wrap};
 
 /// The name of the choice that the device and the step decide.
 pub(crate) const AUTO: &str = "auto";
 
-/// Options of every command that plans attention.
+/// Options of every command that plans a program.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct PlanArgs {
     /// The type in which the device keeps KV caches: f16 takes half the memory, and rounds.
@@ -25,6 +27,14 @@ pub(crate) struct PlanArgs {
     /// The way to compute all attention. auto takes the fastest for each step.
     #[arg(long, value_name = "ROUTE", default_value = AUTO, value_parser = route_parser())]
     pub(crate) route: RouteArg,
+
+    /// The way to compute all linear layers. auto takes the fastest for each run.
+    #[arg(long, value_name = "ROUTE", default_value = AUTO, value_parser = linear_parser())]
+    pub(crate) linear: LinearArg,
+
+    /// Keep each operator of the program by itself, instead of computing several in one kernel.
+    #[arg(long)]
+    pub(crate) no_fusion: bool,
 }
 
 /// Options of every command that runs attention.
@@ -83,37 +93,53 @@ fn route_parser() -> impl TypedValueParser<Value = RouteArg> {
 impl PlanArgs {
     /// What a plan is made by.
     pub(crate) fn options(&self) -> PlanOptions {
-        PlanOptions { kv: self.kv.into(), route: self.route.0, ..PlanOptions::default() }
+        let (kv, route, linear) = (self.kv.into(), self.route.0, self.linear.0);
+        PlanOptions { kv, route, linear, ..PlanOptions::default() }
+    }
+
+    /// A graph as it is planned for a device.
+    pub(crate) fn fused<'a>(&self, graph: &Graph<'a>, facts: &DeviceFacts) -> Graph<'a> {
+        match self.fusion() {
+            Fusion::On => graph.clone().fused(facts.limits.largest_binding()),
+            Fusion::Off => graph.clone(),
+        }
+    }
+
+    /// Whether operators are fused.
+    pub(crate) fn fusion(&self) -> Fusion {
+        if self.no_fusion { Fusion::Off } else { Fusion::On }
     }
 }
 
 impl AttentionArgs {
     /// Session options with these in their place.
     pub(crate) fn apply(&self, options: SessionOptions) -> SessionOptions {
-        let PlanOptions { kv, route, .. } = self.plan.options();
-        SessionOptions { kv, route, scores: self.scores.into(), ..options }
+        let PlanOptions { kv, route, linear, .. } = self.plan.options();
+        SessionOptions { kv, route, linear, fusion: self.plan.fusion(), scores: self.scores.into(), ..options }
     }
 }
 
-/// Says for each attention of a session which routes its steps take, and why no others. Equal ones are named together.
-pub(crate) fn write_choices(session: &Session, out: &mut impl Write) -> Result<()> {
+/// Says for each attention and each linear layer of a plan which routes it takes, and why no others.
+pub(crate) fn write_choices(plan: &Plan, graph: &Graph<'_>, out: &mut impl Write) -> Result<()> {
+    write_attention(plan, graph, out)?;
+    write_layers(plan, graph, out)
+}
+
+/// Equal attentions are named together.
+fn write_attention(plan: &Plan, graph: &Graph<'_>, out: &mut impl Write) -> Result<()> {
     let mut groups: Vec<(&Choice, Vec<u32>)> = Vec::new();
-    for choice in &session.plan().choices {
-        let node = session.graph().nodes[choice.node as usize].id;
+    for choice in &plan.choices {
+        let node = graph.nodes[choice.node as usize].id;
         let same = |known: &Choice| (known.largest, known.rules) == (choice.largest, choice.rules);
         match groups.iter_mut().find(|(known, _)| same(known)) {
             Some((_, nodes)) => nodes.push(node),
             None => groups.push((choice, vec![node])),
         }
     }
-    for (choice, nodes) in groups {
+    for (choice, ids) in groups {
         let AttentionProblem { q_heads, kv_heads, head_dim, .. } = choice.largest;
-        let node = if nodes.len() == 1 { "node" } else { "nodes" };
-        let nodes: Vec<String> = nodes.iter().map(u32::to_string).collect();
-        let line = format!(
-            "attention of {q_heads} heads, {kv_heads} KV heads, head_dim {head_dim}: {node} {}",
-            nodes.join(", ")
-        );
+        let heads = format!("{q_heads} heads, {kv_heads} KV heads, head_dim {head_dim}");
+        let line = format!("attention of {heads}: {}", nodes(&ids));
         writeln!(out, "{}", wrap(&line, 4))?;
         for problem in steps(choice) {
             write_step(&choice.rules, &problem, out)?;
@@ -121,6 +147,13 @@ pub(crate) fn write_choices(session: &Session, out: &mut impl Write) -> Result<(
         writeln!(out)?;
     }
     Ok(())
+}
+
+/// Some nodes in words.
+pub(crate) fn nodes(ids: &[u32]) -> String {
+    let word = if ids.len() == 1 { "node" } else { "nodes" };
+    let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+    format!("{word} {}", ids.join(", "))
 }
 
 /// The steps that stand for all: one token, where steps may have so few, and as many as fit.

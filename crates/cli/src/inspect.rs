@@ -8,12 +8,12 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 use torchlight::graph::unsupported_operators;
-use torchlight::plan::Role;
-use torchlight::{DeviceFacts, FlatTensor, Graph, Plan, Program};
+use torchlight::plan::{LinearChoice, LinearRoute, Role};
+use torchlight::{DeviceFacts, FlatTensor, Graph, Plan, Program, Route};
 use torchlight_pte::{Constant, DelegateGraph, Instruction, Method, Value, ValueId, VkValue, VkValueId};
 
 use crate::Verdict;
-use crate::attention::PlanArgs;
+use crate::attention::{PlanArgs, write_choices};
 use crate::case::Case;
 use crate::device::GlobalArgs;
 use crate::program_file::{DataFiles, ProgramFile};
@@ -33,6 +33,10 @@ pub(crate) struct InspectArgs {
     /// Show every operator call of the delegate's graph, with its arguments.
     #[arg(long)]
     graph: bool,
+
+    /// Say for each attention and each linear layer which route its smallest and its largest runs take, and why no other.
+    #[arg(long, conflicts_with = "json")]
+    explain: bool,
 
     #[command(flatten)]
     plan: PlanArgs,
@@ -59,6 +63,9 @@ struct MethodReport {
     /// Why the method does not run, where it does not.
     refused: Option<String>,
     plan: Option<PlanReport>,
+    /// Why the routes of the plan were chosen, where that was asked for.
+    #[serde(skip)]
+    reasons: Vec<u8>,
 }
 
 #[derive(Serialize)]
@@ -146,10 +153,15 @@ fn method_report<'a>(
     method: &Method<'_>,
     (facts, args): (Option<&DeviceFacts>, &InspectArgs),
 ) -> MethodReport {
+    let mut reasons = Vec::new();
     let graph = Graph::from_method_with_data(program, method.name, data);
     let plan = graph.as_ref().ok().zip(facts).map(|(graph, facts)| {
-        let plan = Plan::new(graph, facts, args.plan.options());
-        plan.map(|plan| plan_report(&plan, graph, facts))
+        let graph = args.plan.fused(graph, facts);
+        let plan = Plan::new(&graph, facts, args.plan.options())?;
+        if args.explain {
+            write_choices(&plan, &graph, &mut reasons)?;
+        }
+        anyhow::Ok(plan_report(&plan, &graph, facts))
     });
     let (plan, plan_error) = match plan {
         Some(Ok(plan)) => (Some(plan), None),
@@ -167,8 +179,9 @@ fn method_report<'a>(
             .iter()
             .map(|delegate| delegate_report(delegate.id, delegate.blob, args.graph))
             .collect(),
-        refused: graph.err().or(plan_error).map(|error| error.to_string()),
+        refused: graph.err().map(|error| error.to_string()).or(plan_error.map(|error| error.to_string())),
         plan,
+        reasons,
     }
 }
 
@@ -270,7 +283,7 @@ fn plan_report(plan: &Plan, graph: &Graph<'_>, facts: &DeviceFacts) -> PlanRepor
         DispatchRow {
             node: graph.nodes[dispatch.node as usize].id,
             kernel: variant.label,
-            route: dispatch.route().map(torchlight::Route::name),
+            route: dispatch.route().map(Route::name).or(dispatch.linear_route().map(LinearRoute::name)),
             workgroups: dispatch.max_workgroups,
             workgroup_size: variant.workgroup_size,
         }
@@ -281,7 +294,8 @@ fn plan_report(plan: &Plan, graph: &Graph<'_>, facts: &DeviceFacts) -> PlanRepor
     PlanReport {
         adapter: facts.name.clone(),
         dispatches: dispatches.collect(),
-        has_alternatives: plan.choices.iter().any(|choice| choice.table.reachable().len() > 1),
+        has_alternatives: plan.choices.iter().any(|choice| choice.table.reachable().len() > 1)
+            || plan.linears.iter().any(LinearChoice::has_alternatives),
         copies: plan.steps.len() - plan.dispatches().count(),
         input_bytes: sum(|role| matches!(role, Role::Input(_))),
         constant_bytes: sum(|role| matches!(role, Role::Constant(_))),
@@ -336,9 +350,14 @@ fn write_method(method: &MethodReport, out: &mut impl Write) -> Result<()> {
         writeln!(out, "{}", wrap(&format!("  does not run: {refused}"), 6))?;
     }
     match &method.plan {
-        Some(plan) if !plan.dispatches.is_empty() => write_plan(plan, out),
-        _ => Ok(()),
+        Some(plan) if !plan.dispatches.is_empty() => write_plan(plan, out)?,
+        _ => return Ok(()),
     }
+    if !method.reasons.is_empty() {
+        writeln!(out)?;
+        out.write_all(&method.reasons)?;
+    }
+    Ok(())
 }
 
 fn write_plan(plan: &PlanReport, out: &mut impl Write) -> Result<()> {

@@ -60,7 +60,7 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
 
-    /// Say for each attention which route its smallest and its largest steps take, and why no other.
+    /// Say for each attention and each linear layer which route its smallest and its largest runs take, and why no other.
     #[arg(long, conflicts_with_all = ["json", "tsv", "format"])]
     explain: bool,
 
@@ -83,7 +83,7 @@ pub(crate) fn profile(global: &GlobalArgs, args: &ProfileArgs, out: &mut impl Wr
     workload.show_notices(&mut Notices::default());
     if args.explain {
         for session in workload.sessions() {
-            write_choices(session, out)?;
+            write_choices(session.plan(), session.graph(), out)?;
         }
     }
     if args.overhead {

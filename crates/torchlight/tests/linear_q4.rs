@@ -124,7 +124,7 @@ fn static_rows_agree_with_the_reference() {
             let mut session = layer.session(rows, true);
             let plan = session.plan();
             let kernels: Vec<&str> = plan.dispatches().map(|dispatch| plan.variant(dispatch.variant).label).collect();
-            assert_eq!(kernels, [if rows <= 4 { "linear_vector_q4" } else { "linear_q4_tile" }]);
+            assert_eq!(kernels, [if rows <= 4 { "linear_vector_q4" } else { "linear_tile_q4" }]);
             layer.check(&mut session, rows);
         }
     }

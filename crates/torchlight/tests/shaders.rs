@@ -33,11 +33,25 @@ fn fields(stem: &str) -> Vec<Field> {
         "calibrate_copy" => fields!(calibrate_copy { lanes }),
         "calibrate_fma" => fields!(calibrate_fma { iterations, invocations }),
         "embedding_q4" => fields!(embedding_q4 { elements, rows, columns, group }),
-        "linear_q4_tile" | "linear_tile" | "linear_vector" => {
+        "linear_matrix" | "linear_tile" | "linear_vector" => {
             fields!(linear_vector { rows, in_features, out_features, has_bias, group, eps })
         }
         "calibrate_matrix" => fields!(calibrate_matrix { iterations, workgroups }),
         "embedding" => fields!(embedding { lanes, row_lanes, rows }),
+        "rotary_update_cache" => fields!(rotary_update_cache {
+            tokens,
+            q_pairs,
+            kv_pairs,
+            head_pairs,
+            input_pos,
+            first_angle,
+            q_first,
+            k_first,
+            v_first,
+            q_step,
+            k_step,
+            v_step,
+        }),
         "rms_norm" => fields!(rms_norm { rows, row_lanes, width, eps }),
         "sdpa_compute_attn_weights" => {
             fields!(sdpa_compute_attn_weights { q_heads, kv_heads, head_lanes, new_tokens, context_len, scale })
@@ -294,8 +308,13 @@ fn every_pipeline_builds_without_a_driver() {
 #[test]
 fn what_the_driver_refuses_is_an_error() {
     let broken = Variant { block: "no WGSL".into(), ..kernels::sdpa_softmax::variant() };
-    let error = pollster::block_on(Gpu::noop().compile(&[broken], BoundsChecks::WhereNeeded)).unwrap_err();
-    assert!(error.to_string().starts_with("GPU: compiling kernels was rejected"), "{error}");
+    let gpu = Gpu::noop();
+    // By itself, and among others that are compiled at the same time.
+    let among = kernels::all_variants().into_iter().take(8).chain([broken.clone()]).collect();
+    for variants in [vec![broken], among] {
+        let error = pollster::block_on(gpu.compile(&variants, BoundsChecks::WhereNeeded)).unwrap_err();
+        assert!(error.to_string().starts_with("GPU: compiling sdpa_softmax was rejected"), "{error}");
+    }
 }
 
 #[test]

@@ -89,8 +89,8 @@ pub(crate) fn pairs(shape: &Shape, kv: KvType, is_cpu: bool) -> usize {
 
 /// The route that a step takes, found without a byte of its tensors, or why it cannot be served.
 pub(crate) fn planned_route(gpu: &Gpu, shape: &Shape, options: SessionOptions) -> Result<Route, String> {
-    let SessionOptions { kv, route, scores, .. } = options;
-    let (options, problem) = (PlanOptions { kv, route, scores }, shape.problem());
+    let SessionOptions { kv, route, scores, linear, .. } = options;
+    let (options, problem) = (PlanOptions { kv, route, scores, linear }, shape.problem());
     let rules = Rules::new(options, gpu.facts(), &problem, Tokens::Exactly);
     let taken = rules.choose(&problem).map_err(|refusal| refusal.to_string())?;
     let plan = checked_steps(shape).and_then(|graph| Plan::new(&graph, gpu.facts(), options));

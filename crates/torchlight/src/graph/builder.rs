@@ -250,8 +250,13 @@ impl<'a> GraphBuilder<'a> {
         self.graph.input_of(tensor)
     }
 
+    /// The id of the next operator's node.
+    pub(super) fn next_node(&self) -> u32 {
+        self.graph.nodes.len() as u32
+    }
+
     pub(super) fn push(&mut self, operator: Operator) {
-        let id = self.graph.nodes.len() as u32;
+        let id = self.next_node();
         self.graph.nodes.push(Node { id, instruction: 0, operator });
     }
 
@@ -345,6 +350,7 @@ impl<'a> Graph<'a> {
         let caches = match &node.operator {
             Operator::SdpaWithKvCache(op) => Some([op.k_cache, op.v_cache]),
             Operator::Attend(op) => Some([op.k_cache, op.v_cache]),
+            Operator::RotaryUpdateCache(op) => Some([op.k_cache, op.v_cache]),
             _ => None,
         };
         if caches.is_some_and(|[k_cache, v_cache]| k_cache == v_cache) {
@@ -362,7 +368,7 @@ impl<'a> Graph<'a> {
         if overlap.is_some() || fresh {
             return refuse("it would read a tensor while writing it".into());
         }
-        let constant = writes.iter().find(|id| matches!(self.tensor(**id).origin, Origin::Constant(_)));
+        let constant = writes.iter().find(|id| self.is_constant(**id));
         if let Some(id) = constant {
             return refuse(format!("it writes constant {}", id.0));
         }

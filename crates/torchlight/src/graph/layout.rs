@@ -219,7 +219,7 @@ impl Graph<'_> {
         }
         match self.tensor(tensor).origin {
             Origin::Input(input) => Some(input),
-            Origin::Constant(_) | Origin::State(_) | Origin::Computed => None,
+            Origin::Constant(_) | Origin::Joined(_) | Origin::State(_) | Origin::Computed => None,
         }
     }
 }

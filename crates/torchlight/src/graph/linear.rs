@@ -1,6 +1,6 @@
 //! The operators of linear layers and quantised tables: their fields, and what shapes they take.
 
-use super::{Live, TensorId};
+use super::{Live, Projection, TensorId};
 use crate::error::{Error, Result};
 use crate::tensor::Dims;
 
@@ -23,15 +23,7 @@ impl Linear {
     pub(super) const NAME: &'static str = "linear";
 
     pub(super) fn infer(&self, node: u32, live: &mut Live) -> Result<()> {
-        let (x, weight) = (live.dims(self.x), live.dims(self.weight));
-        let layer = Layer { operator: Self::NAME, node };
-        let &[out_features, in_features] = weight.as_slice() else {
-            return layer.refuse(format!("wants a weight of rank 2, got {weight}"));
-        };
-        layer.check_bias(self.bias.map(|bias| live.dims(bias)), out_features)?;
-        let out = layer.rows(x, u64::from(in_features), (weight, out_features))?;
-        live.set_dims(self.out, out);
-        Ok(())
+        Projection::from(self).infer(node, live)
     }
 }
 
@@ -65,60 +57,58 @@ impl LinearQ4 {
     pub(super) const NAME: &'static str = "linear_q4gsw";
 
     pub(super) fn infer(&self, node: u32, live: &mut Live) -> Result<()> {
-        let Quantised { weight, scales, group } = self.weight;
-        let (x, weight, scales) = (live.dims(self.x), live.dims(weight), live.dims(scales));
-        let layer = Layer { operator: Self::NAME, node };
-        let (out_features, groups) = layer.quantised(weight, group)?;
-        if scales.as_slice().iter().map(|&size| u64::from(size)).ne([groups, out_features.into()]) {
-            return layer.refuse(format!(
-                "weight {weight} in groups of {group} wants scales [{groups}, {out_features}], got {scales}"
-            ));
-        }
-        layer.check_bias(self.bias.map(|bias| live.dims(bias)), out_features)?;
-        let out = layer.rows(x, groups * u64::from(group), (weight, out_features))?;
-        live.set_dims(self.out, out);
-        Ok(())
+        Projection::from(self).infer(node, live)
     }
 }
 
 /// A linear layer in messages.
-struct Layer {
-    operator: &'static str,
-    node: u32,
+pub(super) struct Layer {
+    pub(super) operator: &'static str,
+    pub(super) node: u32,
 }
 
 impl Layer {
-    fn refuse<T>(&self, detail: String) -> Result<T> {
+    pub(super) fn refuse<T>(&self, detail: String) -> Result<T> {
         Err(Error::Shape { operator: self.operator, node: self.node, detail })
     }
 
-    /// Rows of a weight of 4-bit numbers, and groups of a row.
-    fn quantised(&self, weight: Dims, group: u32) -> Result<(u32, u64)> {
-        let &[rows, row_bytes] = weight.as_slice() else {
-            return self.refuse(format!("wants a weight of rank 2, got {weight}"));
-        };
-        let columns = 2 * u64::from(row_bytes);
+    /// Rows and columns of a weight of floats.
+    pub(super) fn dense(&self, weight: Dims) -> Result<(u32, u64)> {
+        match weight.as_slice() {
+            &[rows, columns] => Ok((rows, columns.into())),
+            _ => self.refuse(format!("wants a weight of rank 2, got {weight}")),
+        }
+    }
+
+    /// Rows and columns of a weight of 4-bit numbers.
+    pub(super) fn quantised(&self, live: &Live, quantised: Quantised) -> Result<(u32, u64)> {
+        let (weight, scales, group) = (live.dims(quantised.weight), live.dims(quantised.scales), quantised.group);
+        let (rows, row_bytes) = self.dense(weight)?;
+        let columns = 2 * row_bytes;
         if group == 0 || !columns.is_multiple_of(group.into()) || columns > u32::MAX.into() {
             return self.refuse(format!("groups of {group} do not divide the {columns} columns of weight {weight}"));
         }
-        Ok((rows, columns / u64::from(group)))
+        let groups = columns / u64::from(group);
+        if scales.as_slice().iter().map(|&size| u64::from(size)).ne([groups, rows.into()]) {
+            return self
+                .refuse(format!("weight {weight} in groups of {group} wants scales [{groups}, {rows}], got {scales}"));
+        }
+        Ok((rows, columns))
     }
 
-    fn check_bias(&self, bias: Option<Dims>, out_features: u32) -> Result<()> {
+    pub(super) fn check_bias(&self, bias: Option<Dims>, rows: u32) -> Result<()> {
         match bias {
-            Some(bias) if bias.as_slice() != [out_features] => {
-                self.refuse(format!("wants a bias [{out_features}], got {bias}"))
-            }
+            Some(bias) if bias.as_slice() != [rows] => self.refuse(format!("wants a bias [{rows}], got {bias}")),
             _ => Ok(()),
         }
     }
 
-    /// The shape of the result for rows of `in_features`.
-    fn rows(&self, x: Dims, in_features: u64, (weight, out_features): (Dims, u32)) -> Result<Dims> {
+    /// The shape of the product of rows as long as `columns` with a weight of so many rows.
+    pub(super) fn product(&self, x: Dims, columns: u64, (weight, rows): (Dims, u32)) -> Result<Dims> {
         let mut out = x;
         match out.as_mut_slice().last_mut() {
-            Some(size) if u64::from(*size) == in_features => *size = out_features,
-            _ => return self.refuse(format!("x {x} must end in the {in_features} columns of weight {weight}")),
+            Some(size) if u64::from(*size) == columns => *size = rows,
+            _ => return self.refuse(format!("x {x} must end in the {columns} columns of weight {weight}")),
         }
         Ok(out)
     }

@@ -93,6 +93,8 @@ fn for_each_output(operator: &super::Operator, visit: impl Fn(TensorId) -> Resul
         Operator::Embedding(op) => visit(op.out),
         Operator::ViewCopy(op) => visit(op.out),
         Operator::SliceCopy(op) => visit(op.out),
+        Operator::Projection(op) => visit(op.out),
+        Operator::RotaryUpdateCache(op) => visit(op.q_out),
     }
 }
 

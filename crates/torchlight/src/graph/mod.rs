@@ -5,16 +5,22 @@
 
 mod builder;
 mod embedding;
+mod fuse;
+mod joined;
 mod layout;
 mod linear;
 mod live;
 mod lower;
 mod method;
 mod operator;
+mod projection;
+mod rotary;
 mod transformer;
 
 pub use builder::GraphBuilder;
 pub use embedding::{EmbeddingQ4, NibbleOrder};
+pub use fuse::Fusion;
+pub use joined::Joined;
 pub use layout::{Part, SliceCopy, ViewCopy, ViewShape};
 pub use linear::{Linear, LinearQ4, Quantised};
 pub use live::Live;
@@ -23,6 +29,8 @@ pub use lower::{SUPPORTED_OPERATORS, unsupported_operators};
 pub use operator::{
     Add, AddSymInt, Attend, CopyTensor, Mul, Operator, SdpaWithKvCache, SelectAsSymInt, SymSize, UpdateCache,
 };
+pub use projection::{Ending, Norm, Projection, Weight};
+pub use rotary::{AngleRows, Angles, Qkv, RotaryUpdateCache};
 pub use transformer::{ApplyRotaryEmb, Embedding, RmsNorm, Sigmoid};
 
 use crate::tensor::{DType, Dims};
@@ -65,6 +73,8 @@ pub enum Origin<'a> {
     Input(usize),
     /// Bytes of the program that no operator writes.
     Constant(&'a [u8]),
+    /// Several constants of the program as one, which no operator writes.
+    Joined(Joined<'a>),
     /// Bytes of the program that an operator writes: kept from run to run, put back by a reset.
     State(&'a [u8]),
     /// Written by an operator before it is read.
@@ -156,6 +166,11 @@ impl<'a> Graph<'a> {
         &self.tensors[id.index()]
     }
 
+    /// Whether a tensor holds bytes of the program that no operator writes.
+    pub(crate) fn is_constant(&self, tensor: TensorId) -> bool {
+        matches!(self.tensor(tensor).origin, Origin::Constant(_) | Origin::Joined(_))
+    }
+
     /// The tensors that keep their content from run to run, in the order in which the program names them.
     ///
     /// For `sdpa_with_kv_cache` that is the key cache, then the value cache, operator by operator.
@@ -178,7 +193,7 @@ impl<'a> Graph<'a> {
             bound: tensor.bound,
             origin: match tensor.origin {
                 Origin::Input(index) => Origin::Input(index),
-                Origin::Constant(_) => Origin::Constant(&[]),
+                Origin::Constant(_) | Origin::Joined(_) => Origin::Constant(&[]),
                 Origin::State(_) => Origin::State(&[]),
                 Origin::Computed => Origin::Computed,
             },
@@ -201,7 +216,7 @@ impl<'a> Graph<'a> {
                 match tensor.origin {
                     Origin::Constant(bytes) => tensor.origin = Origin::State(bytes),
                     Origin::Input(index) => self.inputs[index].mutated = true,
-                    Origin::State(_) | Origin::Computed => {}
+                    Origin::Joined(_) | Origin::State(_) | Origin::Computed => {}
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! The operators, one variant each with named fields, and what each reads, writes and infers.
 
 use super::{
-    ApplyRotaryEmb, Embedding, EmbeddingQ4, IntArg, Linear, LinearQ4, Live, RmsNorm, Sigmoid, SliceCopy, SymIntId,
-    TensorId, ViewCopy,
+    ApplyRotaryEmb, Embedding, EmbeddingQ4, IntArg, Linear, LinearQ4, Live, Projection, RmsNorm, RotaryUpdateCache,
+    Sigmoid, SliceCopy, SymIntId, TensorId, ViewCopy,
 };
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Dims};
@@ -152,6 +152,8 @@ pub enum Operator {
     Embedding(Embedding),
     ViewCopy(ViewCopy),
     SliceCopy(SliceCopy),
+    Projection(Projection),
+    RotaryUpdateCache(RotaryUpdateCache),
 }
 
 impl Operator {
@@ -176,6 +178,8 @@ impl Operator {
             Self::Embedding(_) => Embedding::NAME,
             Self::ViewCopy(op) => op.name(),
             Self::SliceCopy(op) => op.name(),
+            Self::Projection(op) => op.name(),
+            Self::RotaryUpdateCache(_) => RotaryUpdateCache::NAME,
         }
     }
 
@@ -198,6 +202,8 @@ impl Operator {
             Self::Embedding(op) => vec![op.table, op.ids],
             Self::ViewCopy(op) => vec![op.x],
             Self::SliceCopy(op) => vec![op.x],
+            Self::Projection(op) => op.reads(),
+            Self::RotaryUpdateCache(op) => op.reads(),
         }
     }
 
@@ -220,6 +226,8 @@ impl Operator {
             Self::Embedding(op) => vec![op.out],
             Self::ViewCopy(op) => vec![op.out],
             Self::SliceCopy(op) => vec![op.out],
+            Self::Projection(op) => vec![op.out],
+            Self::RotaryUpdateCache(op) => vec![op.k_cache, op.v_cache, op.q_out],
         }
     }
 
@@ -227,6 +235,7 @@ impl Operator {
     pub(super) fn dtype_at(&self, place: usize) -> Option<DType> {
         match (self, place) {
             (Self::CopyTensor(_) | Self::ViewCopy(_) | Self::SliceCopy(_), _) => None,
+            (Self::Projection(op), place) => Some(op.dtype_at(place)),
             (Self::LinearQ4(_), 1) | (Self::EmbeddingQ4(_), 0) => Some(DType::U8),
             (Self::EmbeddingQ4(_), 2) | (Self::Embedding(_), 1) => Some(DType::I32),
             _ => Some(DType::F32),
@@ -278,12 +287,14 @@ impl Operator {
             Self::Embedding(op) => op.infer(node, live, op.ids_input.and_then(integers)),
             Self::ViewCopy(op) => op.infer(node, live),
             Self::SliceCopy(op) => op.infer(node, live),
+            Self::Projection(op) => op.infer(node, live),
+            Self::RotaryUpdateCache(op) => op.infer(node, live),
         }
     }
 }
 
 impl SdpaWithKvCache {
-    const NAME: &'static str = "sdpa_with_kv_cache";
+    pub(super) const NAME: &'static str = "sdpa_with_kv_cache";
 
     fn infer(&self, node: u32, live: &mut Live) -> Result<()> {
         let [q, k, v] = [self.q, self.k, self.v].map(|tensor| live.dims(tensor));
@@ -327,7 +338,7 @@ impl Attend {
     }
 }
 
-fn check_heads(operator: &'static str, node: u32, q_heads: u32, kv_heads: u32) -> Result<()> {
+pub(super) fn check_heads(operator: &'static str, node: u32, q_heads: u32, kv_heads: u32) -> Result<()> {
     if kv_heads > 0 && q_heads.is_multiple_of(kv_heads) {
         return Ok(());
     }
@@ -352,7 +363,7 @@ impl SelectAsSymInt {
 }
 
 /// Refuses rows that do not fit the cache: by shape, or by position.
-fn check_cache_write(operator: &'static str, node: u32, dims: [Dims; 2], input_pos: i64) -> Result<()> {
+pub(super) fn check_cache_write(operator: &'static str, node: u32, dims: [Dims; 2], input_pos: i64) -> Result<()> {
     let [value, cache] = dims;
     let ([1, new_tokens, heads, head_dim], [1, rows, cache_heads, cache_head_dim]) =
         (value.as_slice(), cache.as_slice())

@@ -1,6 +1,7 @@
 //! The operators of a transformer besides attention and products: norms, activations, embeddings.
 
-use super::{GraphBuilder, Live, Operator, TensorId};
+use super::rotary::joined_heads;
+use super::{Angles, GraphBuilder, IntArg, Live, Operator, Qkv, RotaryUpdateCache, TensorId};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Dims, MAX_RANK};
 
@@ -165,6 +166,33 @@ impl GraphBuilder<'_> {
         let [cosines, sines] = angles;
         self.push(Operator::ApplyRotaryEmb(ApplyRotaryEmb { q, k, cosines, sines, q_out, k_out }));
         Ok([q_out, k_out])
+    }
+
+    /// Queries and keys turned as by [`Self::apply_rotary_emb`], and keys and values written into `caches` at `input_pos`.
+    ///
+    /// # Errors
+    /// As [`Self::input`], for the turned queries. Shapes that do not fit are refused here or by [`Self::finish`].
+    pub fn rotary_update_cache(
+        &mut self,
+        qkv: Qkv,
+        angles: [TensorId; 2],
+        caches: [TensorId; 2],
+        input_pos: IntArg,
+    ) -> Result<TensorId> {
+        let q = match qkv {
+            Qkv::Apart([q, ..]) => self.bound(q),
+            Qkv::Joined(tensor) => {
+                let (qkv, cache) = (self.bound(tensor), self.bound(caches[0]));
+                let refuse = || Error::Malformed(format!("{qkv} holds no queries, keys and values for {cache}"));
+                joined_heads(qkv, cache).ok_or_else(refuse)?[0]
+            }
+        };
+        let q_out = self.computed(DType::F32, q.as_slice())?;
+        let ([cosines, sines], [k_cache, v_cache]) = (angles, caches);
+        let angles = Angles { cosines, sines, rows: None, node: self.next_node() };
+        let op = RotaryUpdateCache { qkv, angles, k_cache, v_cache, input_pos, q_out };
+        self.push(Operator::RotaryUpdateCache(op));
+        Ok(q_out)
     }
 
     /// `1 / (1 + exp(-x))` of each element.

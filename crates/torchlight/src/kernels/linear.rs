@@ -4,18 +4,13 @@
 //! weight once; more take a tile kernel, which reads it once for each tile of rows. A norm of the rows in front, and what
 //! becomes of the product behind, belong to the layer.
 
-use std::borrow::Cow;
-
 use bytemuck::{Pod, Zeroable};
 
 use super::quantised::Packing;
-use super::{Variant, Work, linear_tile, linear_vector, rms_norm};
+use super::{Variant, Work, linear_matrix, linear_tile, linear_vector, rms_norm};
 
 /// The most rows that a vector kernel takes.
 pub const VECTOR_ROWS: u32 = 4;
-
-/// Rows and output features of a tile.
-pub(super) const TILE: [u32; 2] = [32, 64];
 
 /// A linear layer in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,12 +43,6 @@ impl LinearProblem {
     /// Whether it takes a vector kernel.
     pub const fn is_vector(&self) -> bool {
         self.rows <= VECTOR_ROWS
-    }
-
-    /// Workgroups of a tile kernel.
-    pub(super) const fn tiles(&self) -> u64 {
-        let [rows, outputs] = TILE;
-        self.rows.div_ceil(rows) as u64 * self.out_features.div_ceil(outputs) as u64
     }
 
     /// What a step must do: read x, the norm's weight, weight, scales, bias and residual once, write the result. A norm is
@@ -208,51 +197,12 @@ impl Alignment {
     pub const fn of(in_features: u32, out_features: u32) -> Self {
         if in_features.is_multiple_of(4) && out_features.is_multiple_of(4) { Self::Four } else { Self::One }
     }
-
-    /// Loads of f32 as a quad: `x_quad` from its first element on, and `inside`, which is 0 in columns past the last.
-    pub(super) fn loads(self) -> Cow<'static, str> {
-        match self {
-            Self::Four => concat!(
-                "alias Floats = vec4<f32>;\n",
-                "fn x_quad(first: u32) -> vec4<f32> { return x[first / 4u]; }\n",
-                "fn inside(quad: vec4<f32>, column: u32) -> vec4<f32> { return quad; }\n",
-            )
-            .into(),
-            Self::One => format!(
-                "alias Floats = f32;\nfn x_quad(first: u32) -> vec4<f32> {{ return {}; }}\n\
-                 fn inside(quad: vec4<f32>, column: u32) -> vec4<f32> {{ return {INSIDE}; }}\n",
-                four("x[first + #u]")
-            )
-            .into(),
-        }
-    }
-
-    /// The load of a quad of an f32 weight.
-    pub(super) fn weight_loads(self) -> Cow<'static, str> {
-        match self {
-            Self::Four => "fn weight_quad(first: u32) -> vec4<f32> { return weight[first / 4u]; }\n".into(),
-            Self::One => {
-                format!("fn weight_quad(first: u32) -> vec4<f32> {{ return {}; }}\n", four("weight[first + #u]")).into()
-            }
-        }
-    }
-
-    /// The store of the first `count` elements of a quad.
-    pub(super) const fn stores(self) -> &'static str {
-        match self {
-            Self::Four => "fn store(first: u32, count: u32, quad: vec4<f32>) { out[first / 4u] = quad; }\n",
-            Self::One => {
-                "fn store(first: u32, count: u32, quad: vec4<f32>) \
-                 { for (var i = 0u; i < count; i += 1u) { out[first + i] = quad[i]; } }\n"
-            }
-        }
-    }
 }
 
-/// Every variant of the tile kernel over f32 weights, and some of everything of the vector kernel.
+/// Some of everything of the kernels.
 pub(super) fn representatives() -> Vec<Variant> {
-    let tiles = Alignment::ALL.into_iter().map(linear_tile::variant);
-    linear_vector::representatives().into_iter().chain(tiles).collect()
+    let kernels = [linear_vector::representatives(), linear_tile::representatives(), linear_matrix::representatives()];
+    kernels.into_iter().flatten().collect()
 }
 
 /// A quad of which columns past the last are 0.
@@ -301,9 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn workgroups_cover_what_no_tile_divides() {
-        let problem = |rows, out_features| LinearProblem { rows, out_features, ..PLAIN };
-        assert_eq!([(32, 64), (33, 64), (33, 65)].map(|(rows, outputs)| problem(rows, outputs).tiles()), [1, 2, 4]);
-        assert_eq!([1, 4, 5].map(|rows| problem(rows, 8).is_vector()), [true, true, false]);
+    fn few_rows_take_a_vector_kernel() {
+        assert_eq!([1, 4, 5].map(|rows| LinearProblem { rows, ..PLAIN }.is_vector()), [true, true, false]);
     }
 }

@@ -14,11 +14,12 @@ pub mod embedding_q4;
 mod grid;
 mod lane;
 pub mod linear;
-pub mod linear_q4_tile;
+pub mod linear_matrix;
 pub mod linear_tile;
 pub mod linear_vector;
 pub mod quantised;
 pub mod rms_norm;
+pub mod rotary_update_cache;
 pub mod sdpa_compute_attn_weights;
 pub mod sdpa_compute_out;
 pub mod sdpa_matrix;
@@ -235,12 +236,12 @@ pub fn all_variants() -> Vec<Variant> {
         .chain(sdpa_streaming::representatives())
         .chain(sdpa_matrix::representatives())
         .chain(linear::representatives())
-        .chain(quantised::representatives())
         .chain(embedding_q4::LowColumn::ALL.map(embedding_q4::variant))
         .chain(rms_norm::Cut::ALL.map(rms_norm::variant))
         .chain(Lane::ALL.map(embedding::variant))
         .chain(Lane::ALL.map(slice_copy::variant))
         .chain([unary::variant(unary::Function::Sigmoid), apply_rotary_emb::variant()])
+        .chain([KvType::F32, KvType::F16].map(rotary_update_cache::variant))
         .collect()
 }
 

@@ -3,10 +3,7 @@
 //! Two numbers stand in a byte, the even column in its low half. A group of columns shares a scale:
 //! value = (number - 8) * scale.
 
-use std::borrow::Cow;
-
-use super::linear::{Alignment, four};
-use super::{Variant, linear_q4_tile};
+use super::linear::Alignment;
 
 /// How much of a weight is loaded at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,48 +34,6 @@ impl Packing {
             Self::Any => Alignment::One,
         }
     }
-
-    /// The functions of the variant block: `load` from a byte on, `word` of a load; the scales of four outputs that a
-    /// load has in common, and the four numbers of an output with the scales that they have alone.
-    pub(super) fn loads(self) -> Cow<'static, str> {
-        const LOADS: &str = concat!(
-            "const WORDS: u32 = 4u;\nalias Packed = vec4<u32>;\n",
-            "fn load(first: u32) -> Packed { return weight[first / 16u]; }\n",
-            "fn word(load: Packed, index: u32) -> u32 { return load[index]; }\n",
-        );
-        const WORDS: &str = concat!(
-            "const WORDS: u32 = 1u;\nalias Packed = u32;\n",
-            "fn load(first: u32) -> Packed { return weight[first / 4u]; }\n",
-            "fn word(load: Packed, index: u32) -> u32 { return load; }\n",
-        );
-        const ANY: &str = concat!(
-            "const WORDS: u32 = 1u;\nalias Packed = u32;\n",
-            "fn load(first: u32) -> Packed { return (weight[first / 4u] >> (first % 4u * 8u)) | ",
-            "((weight[first / 4u + 1u] << 1u) << (31u - first % 4u * 8u)); }\n",
-            "fn word(load: Packed, index: u32) -> u32 { return load; }\n",
-        );
-        const SHARED_SCALES: &str = concat!(
-            "fn shared_scales(column: u32, output: u32) -> vec4<f32> ",
-            "{ return scales[(column / params.group * params.out_features + output) / 4u]; }\n",
-            "fn scaled(quad: vec4<f32>, column: u32, output: u32) -> vec4<f32> { return quad; }\n",
-        );
-        match self {
-            Self::Loads => format!("{LOADS}{SHARED_SCALES}").into(),
-            Self::Words => format!("{WORDS}{SHARED_SCALES}").into(),
-            Self::Any => format!(
-                "{ANY}fn shared_scales(column: u32, output: u32) -> vec4<f32> {{ return vec4<f32>(1.0); }}\n\
-                 fn scaled(quad: vec4<f32>, column: u32, output: u32) -> vec4<f32> \
-                 {{ return inside(quad * {}, column); }}\n",
-                four("scales[(column + #u) / params.group * params.out_features + output]")
-            )
-            .into(),
-        }
-    }
-}
-
-/// Every variant of the tile kernel.
-pub(super) fn representatives() -> Vec<Variant> {
-    [Packing::Words, Packing::Any].map(linear_q4_tile::variant).to_vec()
 }
 
 #[cfg(test)]

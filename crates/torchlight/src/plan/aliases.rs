@@ -17,7 +17,9 @@ impl Aliases {
         }
         let never_changes = |tensor: TensorId| match graph.tensor(tensor).origin {
             Origin::Computed => writers[tensor.index()] == 1,
-            Origin::Input(_) | Origin::Constant(_) | Origin::State(_) => writers[tensor.index()] == 0,
+            Origin::Input(_) | Origin::Constant(_) | Origin::Joined(_) | Origin::State(_) => {
+                writers[tensor.index()] == 0
+            }
         };
         let mut storage: Vec<TensorId> = (0..graph.tensors.len() as u32).map(TensorId).collect();
         for node in &graph.nodes {

@@ -190,8 +190,7 @@ impl Builder<'_, '_> {
         };
         let wanted = steps.iter().map(rows).max().unwrap_or(0);
         let limits = &self.facts.limits;
-        let binding = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
-        let capacity_rows = wanted.min(binding / (4 * head_dim));
+        let capacity_rows = wanted.min(limits.largest_binding() / (4 * head_dim));
         let mut scratch = |row_bytes: u64| {
             let size_bytes = (capacity_rows * row_bytes).max(16);
             let what = "sdpa_with_kv_cache: partial results".to_owned();
@@ -204,7 +203,7 @@ impl Builder<'_, '_> {
     fn scores_scratch(&mut self, node: u32, problem: &AttentionProblem) -> usize {
         let token_bytes = 4 * u64::from(problem.q_heads) * u64::from(problem.context_len());
         let limits = &self.facts.limits;
-        let fitting = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size) / token_bytes;
+        let fitting = limits.largest_binding() / token_bytes;
         let (s, t, id) = (problem.new_tokens, problem.context_len(), self.graph.nodes[node as usize].id);
         self.scratch.push(Scratch {
             // Saturates at a multiple of 16, which no device allows.

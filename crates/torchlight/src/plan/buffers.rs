@@ -6,7 +6,7 @@ use super::builder::{Builder, DraftStep, Operand};
 use super::memory::{self, Lifetime};
 use super::{BufferId, BufferPlan, Role, limits};
 use crate::error::Result;
-use crate::graph::{GraphOutput, Origin, TensorId};
+use crate::graph::{GraphOutput, Origin, Tensor, TensorId};
 
 /// Memory that an operator needs between its own dispatches.
 pub(super) struct Scratch {
@@ -15,6 +15,11 @@ pub(super) struct Scratch {
     pub(super) what: String,
     /// What would fit where it does not, or nothing; starts with "; ".
     pub(super) hint: String,
+}
+
+/// Which bytes of the program a constant has: equal where two have the same.
+fn places(tensor: &Tensor<'_>) -> Vec<(u64, *const u8, usize)> {
+    tensor.segments().map(|(offset, bytes)| (offset, bytes.as_ptr(), bytes.len())).collect()
 }
 
 /// The steps between which something must be kept.
@@ -74,7 +79,7 @@ impl Memory {
 
     /// Buffers for inputs, constants and state, which keep their content. Equal constants share one.
     pub(super) fn place_tensors(&mut self, builder: &Builder<'_, '_>) -> Result<()> {
-        let mut constants: HashMap<(*const u8, usize), BufferId> = HashMap::new();
+        let mut constants: HashMap<Vec<(u64, *const u8, usize)>, BufferId> = HashMap::new();
         for (index, tensor) in builder.graph.tensors.iter().enumerate() {
             if self.tensor_uses[index].is_none() {
                 continue;
@@ -83,8 +88,8 @@ impl Memory {
             let role = match tensor.origin {
                 Origin::Input(input) => Role::Input(input),
                 Origin::State(_) => Role::State(id),
-                Origin::Constant(bytes) => {
-                    if let Some(&shared) = constants.get(&(bytes.as_ptr(), bytes.len())) {
+                Origin::Constant(_) | Origin::Joined(_) => {
+                    if let Some(&shared) = constants.get(&places(tensor)) {
                         self.of_tensor[index] = Some(shared);
                         continue;
                     }
@@ -94,8 +99,8 @@ impl Memory {
             };
             let buffer = self.buffer(builder, builder.size_bytes(id), role, &builder.name(id))?;
             self.of_tensor[index] = Some(buffer);
-            if let Origin::Constant(bytes) = tensor.origin {
-                constants.insert((bytes.as_ptr(), bytes.len()), buffer);
+            if let Role::Constant(_) = role {
+                constants.insert(places(tensor), buffer);
             }
         }
         Ok(())

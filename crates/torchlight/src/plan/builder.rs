@@ -7,8 +7,8 @@ use super::buffers::{Memory, Scratch};
 use super::caches::tensor_dtypes;
 use super::launch::{Launch, rows};
 use super::{
-    Alternative, BufferPlan, Choice, DeviceFacts, Dispatch, PARAMS_SLOT_BYTES, Plan, PlanOptions, Role, Step,
-    VariantId, limits,
+    Alternative, BufferPlan, Choice, DeviceFacts, Dispatch, LinearChoice, PARAMS_SLOT_BYTES, Plan, PlanOptions, Role,
+    Step, VariantId, limits,
 };
 use crate::error::Result;
 use crate::graph::{Add, Graph, Live, Mul, Operator, Origin, TensorId, UpdateCache};
@@ -49,6 +49,7 @@ pub(super) struct Builder<'g, 'a> {
     pub(super) steps: Vec<DraftStep>,
     pub(super) scratch: Vec<Scratch>,
     pub(super) choices: Vec<Choice>,
+    pub(super) linears: Vec<LinearChoice>,
     /// Counters that some dispatch needs.
     pub(super) counters: u64,
 }
@@ -64,6 +65,7 @@ pub(super) fn build(graph: &Graph<'_>, facts: &DeviceFacts, options: PlanOptions
         steps: Vec::new(),
         scratch: Vec::new(),
         choices: Vec::new(),
+        linears: Vec::new(),
         counters: 0,
     };
     builder.check_tensors()?;
@@ -81,7 +83,8 @@ impl Builder<'_, '_> {
             for id in node.operator.reads().into_iter().chain(node.operator.writes()) {
                 let size_bytes = self.size_bytes(id).next_multiple_of(16);
                 let buffer = BufferPlan { size_bytes, role: Role::Shared };
-                limits::check_buffer(&self.facts.limits, &self.name(id), &buffer, "")?;
+                let hint = limits::way_out(&self.facts.limits, &self.graph.tensor(id).origin, self.dtypes[id.index()]);
+                limits::check_buffer(&self.facts.limits, &self.name(id), &buffer, hint)?;
                 limits::check_elements(&self.name(id), self.graph.tensor(id).bound.elements())?;
             }
         }
@@ -100,7 +103,7 @@ impl Builder<'_, '_> {
         let what = match tensor.origin {
             Origin::Input(input) => format!("input {input}"),
             Origin::State(_) => format!("cache {}", id.0),
-            Origin::Constant(_) => format!("constant {}", id.0),
+            Origin::Constant(_) | Origin::Joined(_) => format!("constant {}", id.0),
             Origin::Computed => "a tensor".to_owned(),
         };
         format!("{what} of shape {}", tensor.bound)
@@ -130,9 +133,11 @@ impl Builder<'_, '_> {
             Operator::SliceCopy(op) => vec![self.slice_copy(op)],
             // Evaluated by the host before a run is encoded.
             Operator::SymSize(_) | Operator::SelectAsSymInt(_) | Operator::AddSymInt(_) => vec![],
-            Operator::Linear(op) => self.linear(op),
-            Operator::LinearQ4(op) => self.linear_q4(op),
+            Operator::Linear(op) => self.projection(node, &op.into())?,
+            Operator::LinearQ4(op) => self.projection(node, &op.into())?,
+            Operator::Projection(op) => self.projection(node, op)?,
             Operator::EmbeddingQ4(op) => vec![self.embedding_q4(op)],
+            Operator::RotaryUpdateCache(op) => vec![self.rotary_update_cache(op)],
         };
         for draft in drafts {
             limits::check_variant(&self.facts.limits, &draft.variant)?;
@@ -173,7 +178,7 @@ impl Builder<'_, '_> {
     pub(super) fn is_static(&self, tensor: TensorId) -> bool {
         match self.graph.tensor(tensor).origin {
             Origin::Input(index) => !self.graph.inputs[index].dynamic,
-            Origin::Constant(_) | Origin::State(_) => true,
+            Origin::Constant(_) | Origin::Joined(_) | Origin::State(_) => true,
             Origin::Computed => self.graph.inputs.iter().all(|input| !input.dynamic),
         }
     }
@@ -205,6 +210,7 @@ impl Builder<'_, '_> {
             max_workgroups_per_dimension: self.facts.limits.max_compute_workgroups_per_dimension,
             tensor_dtypes: self.dtypes,
             choices: self.choices,
+            linears: self.linears,
         };
         let mut ids: HashMap<Variant, VariantId> = HashMap::new();
         for step in self.steps {

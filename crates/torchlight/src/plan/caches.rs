@@ -20,6 +20,7 @@ pub(super) fn tensor_dtypes(graph: &Graph<'_>, kv: KvType) -> Result<Vec<DType>>
             Operator::SdpaWithKvCache(op) => ([op.k_cache, op.v_cache], op.k),
             Operator::Attend(op) => ([op.k_cache, op.v_cache], op.k_cache),
             Operator::UpdateCache(op) => ([op.cache; 2], op.value),
+            Operator::RotaryUpdateCache(op) => ([op.k_cache, op.v_cache], op.k_cache),
             _ => continue,
         };
         let [.., head_dim] = *graph.tensor(value).bound.as_slice() else { continue };
@@ -69,6 +70,7 @@ fn refuse_other_users(graph: &Graph<'_>, dtypes: &[DType]) -> Result<()> {
             Operator::SdpaWithKvCache(op) => [op.k_cache, op.v_cache].contains(&id),
             Operator::Attend(op) => [op.k_cache, op.v_cache].contains(&id),
             Operator::UpdateCache(op) => op.cache == id,
+            Operator::RotaryUpdateCache(op) => [op.k_cache, op.v_cache].contains(&id),
             Operator::CopyTensor(_) => true,
             _ => false,
         };

@@ -24,6 +24,14 @@ impl DeviceLimits {
         max_compute_workgroup_storage_size: 16384,
         max_compute_invocations_per_workgroup: 256,
     };
+
+    /// Bytes of the largest buffer that a kernel can be given.
+    pub const fn largest_binding(&self) -> u64 {
+        match self.max_buffer_size < self.max_storage_buffer_binding_size {
+            true => self.max_buffer_size,
+            false => self.max_storage_buffer_binding_size,
+        }
+    }
 }
 
 /// A device: who it is, what it allows and what it offers.

@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 
-use super::{EmbeddingLaunch, LinearLaunch, Stage};
+use super::{EmbeddingLaunch, LinearLaunch, RotaryLaunch, Stage};
 use crate::graph::{IntArg, Live, Part, TensorId};
 use crate::kernels::{
     AttentionProblem, KvType, Lane, Work, apply_rotary_emb, binary, calibrate_copy, calibrate_fma, calibrate_matrix,
@@ -130,6 +130,8 @@ pub enum Launch {
         /// The variant's lanes.
         lane: Lane,
     },
+    /// Queries and keys turned by their positions, keys and values into their caches.
+    RotaryUpdateCache(RotaryLaunch),
 }
 
 impl Launch {
@@ -176,6 +178,7 @@ impl Launch {
                 write(slot, &slice_copy::params(slice, *lane));
                 slice_copy::workgroups(slice, *lane)
             }
+            Self::RotaryUpdateCache(launch) => launch.resolve(live, slot),
         }
     }
 }
@@ -282,6 +285,7 @@ impl Launch {
                 let shape = format!("{} of {} in {}", slice.count, live.dims(*x), dim);
                 Described { shape, context_len: None, work: slice_copy::work(slice) }
             }
+            Self::RotaryUpdateCache(launch) => launch.describe(live),
         }
     }
 }
@@ -290,15 +294,19 @@ impl Attention {
     fn describe(&self, live: &Live, stage: &Stage) -> Described {
         let problem = self.problem(live);
         let AttentionProblem { new_tokens, q_heads, kv_heads, head_dim, .. } = problem;
-        let kv = match self.kv {
-            KvType::F32 => "",
-            KvType::F16 => " f16",
-        };
         Described {
-            shape: format!("s{new_tokens} h{q_heads} hk{kv_heads} d{head_dim}{kv}"),
+            shape: format!("s{new_tokens} h{q_heads} hk{kv_heads} d{head_dim}{}", kv_suffix(self.kv)),
             context_len: Some(problem.context_len()),
             work: stage.work(&problem, self.kv),
         }
+    }
+}
+
+/// The type of caches behind a shape, where it is not the usual one.
+pub(super) const fn kv_suffix(kv: KvType) -> &'static str {
+    match kv {
+        KvType::F32 => "",
+        KvType::F16 => " f16",
     }
 }
 

@@ -16,8 +16,10 @@ mod facts;
 mod launch;
 mod limits;
 mod linear;
+mod linear_route;
 mod memory;
 mod refusal;
+mod rotary;
 mod route;
 mod stage;
 mod table;
@@ -26,8 +28,10 @@ pub use attention::{Implementation, Rules};
 pub use embedding::EmbeddingLaunch;
 pub use facts::{DeviceFacts, DeviceLimits};
 pub use launch::{Attention, Described, Launch};
-pub use linear::{LinearKernel, LinearLaunch};
+pub use linear::{LinearKernel, LinearLaunch, LinearLayer};
+pub use linear_route::{LinearChoice, LinearReasons, LinearRefusal, LinearRoute, LinearRules, WeightSizes};
 pub use refusal::Refusal;
+pub use rotary::RotaryLaunch;
 pub use route::Route;
 pub use stage::{Parts, Stage};
 pub use table::{Table, Tokens};
@@ -140,12 +144,22 @@ pub struct PlanOptions {
     /// How exactly scores over f16 caches are computed: in f16 the matrix route sums them in f16, and the streaming route
     /// rounds queries to f16.
     pub scores: Scores,
+    /// The route that all linear layers take; `None` chooses the fastest for each run.
+    pub linear: Option<LinearRoute>,
 }
 
 impl Dispatch {
     /// The route of attention that it belongs to, where it belongs to one.
     pub fn route(&self) -> Option<Route> {
         self.alternative.map(|alternative| alternative.implementation.route())
+    }
+
+    /// The route of a linear layer that it belongs to, where it belongs to one.
+    pub fn linear_route(&self) -> Option<LinearRoute> {
+        match &self.launch {
+            Launch::Linear(launch) => launch.route(),
+            _ => None,
+        }
     }
 
     /// Whether it is launched in a run that chose so.
@@ -186,6 +200,8 @@ pub struct Plan {
     pub tensor_dtypes: Vec<DType>,
     /// The nodes that can be served in several ways.
     pub choices: Vec<Choice>,
+    /// The linear layers, each of which can be served by several routes.
+    pub linears: Vec<LinearChoice>,
     /// What a run does, in order.
     pub steps: Vec<Step>,
     /// The largest number of workgroups along one dimension of a grid.
@@ -234,7 +250,17 @@ impl Plan {
             };
             chosen.push(table.look_up(&problem).map_err(refuse)?);
         }
-        Ok(())
+        self.check_linears(graph, live)
+    }
+
+    /// Refuses a run in which a linear layer cannot take the route that was asked for.
+    fn check_linears(&self, graph: &Graph<'_>, live: &Live) -> Result<()> {
+        let refused = self.linears.iter().find_map(|LinearChoice { node, layer, rules, .. }| {
+            let problem = layer.problem(live);
+            let refusal = rules.choose(&problem).err()?;
+            Some(linear_route::unsupported(&graph.nodes[*node as usize], rules, &problem, refusal))
+        });
+        refused.map_or(Ok(()), Err)
     }
 
     /// The variant of an id.

@@ -2,9 +2,10 @@
 
 use crate::error::Result;
 use crate::gpu::BoundsChecks;
+use crate::graph::Fusion;
 use crate::kernels::KvType;
 use crate::kernels::sdpa_matrix::Scores;
-use crate::plan::{PlanOptions, Route};
+use crate::plan::{LinearRoute, PlanOptions, Route};
 use crate::profile::{TIMESTAMP_QUERY_VARIABLE, TimestampMode, parse_switch};
 
 /// How a session is made.
@@ -24,10 +25,14 @@ pub struct SessionOptions {
     /// How exactly scores over f16 caches are computed: in f16 the matrix route sums them in f16, and the streaming route
     /// rounds queries to f16.
     pub scores: Scores,
+    /// The route that all linear layers take; `None` chooses the fastest for each run.
+    pub linear: Option<LinearRoute>,
+    /// Whether operators are fused before they are planned.
+    pub fusion: Fusion,
 }
 
 impl Default for SessionOptions {
-    /// No timestamps, caches of f32, the fastest routes.
+    /// No timestamps, caches of f32, the fastest routes, operators fused.
     fn default() -> Self {
         Self {
             timestamps: TimestampMode::Off,
@@ -36,6 +41,8 @@ impl Default for SessionOptions {
             kv: KvType::F32,
             route: None,
             scores: Scores::default(),
+            linear: None,
+            fusion: Fusion::default(),
         }
     }
 }
@@ -53,6 +60,6 @@ impl SessionOptions {
 
     /// What the plan is made by.
     pub(super) fn plan(&self) -> PlanOptions {
-        PlanOptions { kv: self.kv, route: self.route, scores: self.scores }
+        PlanOptions { kv: self.kv, route: self.route, scores: self.scores, linear: self.linear }
     }
 }

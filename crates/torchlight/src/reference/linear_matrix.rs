@@ -1,0 +1,3 @@
+//! `linear_matrix`: a linear layer.
+
+pub use super::linear_vector::reference;
