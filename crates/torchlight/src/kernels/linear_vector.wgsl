@@ -3,12 +3,19 @@
 // A strip of LANES invocations multiplies each row of x with four rows of the weight at a time, a block: four elements of
 // the result, or two where each takes a row of a gate and one of an up projection. Its lanes share the columns: a lane
 // loads COLUMNS of them at once, and TURNS such loads of each row before it uses the first. Where that is the whole row
-// (KEEPS_X), a lane's part of x is loaded once and kept for all blocks of its workgroup. Where there is a norm, x is
+// (KEEPS_X), a lane's part of x is loaded once and kept for all blocks of its workgroup, and while it works on a block, the
+// loads of the next one are under way. Where there is a norm, x is
 // multiplied by its weight only: the squares of x are summed beside, and the products divided by their root in the end.
 //
 // The lanes' sums are added across subgroups, JOINED lanes each, and what is left through workgroup memory, by the
 // invocation that writes the element. It loads bias and residual before the products are made, so that they are there in
 // the end. Rows of x and elements of the result past the last are computed as the last, and nobody writes them.
+//
+// Bounds: rows of x are clamped to the last one, rows of the weight to the last of the gate or of the up projection, and
+// columns to the last load of a row; a load reaches past the row only where it takes element by element, and clamps each,
+// or where it takes any word, and clamps the second. Scales have a row for each group of columns, in which a row of the
+// weight has its place. Bias, residual and result are touched where is_own. Workgroup arrays: strip < STRIPS, row < ROWS,
+// and of own_row < params.rows <= ROWS too, lane / JOINED < PARTIALS. Loops end: a row has fewer than 2^31 columns.
 
 // variant {
 const WORKGROUP_SIZE: u32 = 64u;
