@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Compares what `torchlight generate` makes of the prompts of a golden.json with the greedy tokens recorded there.
 
-    generate_check.py MODEL.pte TOKENIZER.json GOLDEN.json [--tokens 24] [--torchlight COMMAND]
+    generate_check.py MODEL.pte TOKENIZER.json GOLDEN.json [--tokens 24] [--most N] [--torchlight COMMAND]
 
 MODEL.pte's file name is its entry in GOLDEN.json, as export_smollm2.py writes it. Prints for each prompt how many tokens are the
 same and, where one differs, how far the recorded logits of the two tokens lay apart: a near tie may fall either way. Fails where
-fewer than --tokens are the same. Needs Python only.
+fewer than --tokens are the same. --most makes fewer tokens than were recorded, for slow devices. Prompts of chats stand in
+GOLDEN.json as ChatML, which the tokenizer reads as the model's own marks. Needs Python only.
 """
 
 import argparse
@@ -36,12 +37,13 @@ def main():
     parser.add_argument("tokenizer")
     parser.add_argument("golden")
     parser.add_argument("--tokens", type=int, default=24, help="how many have to be the same")
+    parser.add_argument("--most", type=int, help="how many to make; without it as many as were recorded")
     parser.add_argument("--torchlight", default="torchlight", help="the command, with options of its own")
     args = parser.parse_args()
     golden = json.loads(pathlib.Path(args.golden).read_text(encoding="utf-8"))[pathlib.Path(args.model).name]
     failed = False
     for prompt in golden["prompts"]:
-        wanted = prompt["greedy_ids"]
+        wanted = prompt["greedy_ids"][:args.most]
         made = generate(args, prompt["text"], len(wanted))
         if made["prompt_tokens"] != prompt["prompt_ids"]:
             print(f"{prompt['name']}: the prompt's tokens differ: {made['prompt_tokens']}")

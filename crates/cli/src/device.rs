@@ -9,6 +9,8 @@ use torchlight::profile::Adapter;
 use torchlight::{AdapterChoice, Gpu, GpuOptions, Session, SessionOptions, TimestampMode};
 
 use crate::attention::AttentionArgs;
+use crate::loading::Stopwatch;
+use crate::pipeline_cache;
 use crate::table::wrap;
 
 /// Options that every command takes.
@@ -25,6 +27,11 @@ pub(crate) struct GlobalArgs {
     /// A .ptd file with constants of the program; several may be given. Where none is, those beside the program are used.
     #[arg(long, global = true, value_name = "FILE.ptd")]
     pub(crate) data: Vec<PathBuf>,
+
+    /// A file in which the driver's compiled kernels are kept, so that the next start need not compile them. It is made where
+    /// there is none. Keep it where only you write.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) pipeline_cache: Option<PathBuf>,
 
     /// Say on stderr what is being done.
     #[arg(short, long, global = true)]
@@ -59,10 +66,21 @@ impl GlobalArgs {
     /// Opens the chosen adapter.
     pub(crate) fn open(&self) -> Result<Gpu> {
         let adapter = self.adapter.clone().map_or(AdapterChoice::Best, AdapterChoice::Named);
-        let gpu = Gpu::open_blocking(&GpuOptions { adapter, experimental: true, ..GpuOptions::default() })?;
-        let facts = gpu.facts();
-        self.say(|| format!("adapter: {} ({}, {})", facts.name, facts.backend, facts.driver));
+        let mut watch = Stopwatch::start();
+        let pipeline_cache = self.pipeline_cache.as_deref().map(pipeline_cache::read).transpose()?;
+        let options = GpuOptions { adapter, experimental: true, pipeline_cache, ..GpuOptions::default() };
+        let gpu = Gpu::open_blocking(&options)?;
+        if let Some(path) = &self.pipeline_cache {
+            pipeline_cache::warn(path, &gpu);
+        }
+        let (facts, opened) = (gpu.facts(), watch.lap());
+        self.say(|| format!("adapter: {} ({}, {}), opened in {opened}", facts.name, facts.backend, facts.driver));
         Ok(gpu)
+    }
+
+    /// Keeps what the driver has compiled by now, where that is wanted. To be called when all is compiled.
+    pub(crate) fn keep_pipelines(&self, gpu: &Gpu) -> Result<()> {
+        self.pipeline_cache.as_deref().map_or(Ok(()), |path| pipeline_cache::write(path, gpu))
     }
 
     /// Says something on stderr where `--verbose` was given.

@@ -55,6 +55,9 @@ pub(crate) struct DataFiles(Vec<ProgramFile>);
 impl DataFiles {
     /// Maps them.
     pub(crate) fn open(named: &[PathBuf], program: &Path) -> Result<Self> {
+        if let Some(folder) = named.iter().find(|path| path.is_dir()) {
+            bail!("{} is a folder: --data takes a .ptd file", folder.display());
+        }
         let paths = if named.is_empty() { beside(program) } else { named.to_vec() };
         paths.iter().map(|path| ProgramFile::open(path)).collect::<Result<_>>().map(Self)
     }

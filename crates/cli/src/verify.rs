@@ -15,8 +15,8 @@ use crate::attention::{AttentionArgs, KvArg};
 use crate::case::{Case, CaseStep, CaseTensor};
 use crate::device::{GlobalArgs, Notices, session_options, write_adapter};
 use crate::golden::{Difference, Tolerance, compare};
+use crate::loading::build_session;
 use crate::table::{Column, counted, table, text, wrap};
-use crate::workload::build_session;
 
 /// Options of `verify`.
 #[derive(Debug, Args)]

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use torchlight::{Gpu, Graph, HostTensor, Input, Output, Profile, Session, SessionOptions};
+use torchlight::{Gpu, HostTensor, Input, Output, Profile, Session, SessionOptions};
 
 use crate::case::Case;
 use crate::device::{GlobalArgs, Notices};
-use crate::program_file::{DataFiles, ProgramFile};
+use crate::loading::build_session;
 use crate::synthetic::InputArgs;
 
 /// Steps to run, in order, and a session for each program among them.
@@ -110,21 +110,4 @@ impl Workload {
     pub(crate) fn output_names(&self, step: usize) -> &[String] {
         &self.steps[step].output_names
     }
-}
-
-/// Reads a program and builds a session of one of its methods.
-pub(crate) fn build_session(
-    global: &GlobalArgs,
-    path: &Path,
-    (gpu, method): (&Gpu, &str),
-    options: SessionOptions,
-) -> Result<Session> {
-    let file = ProgramFile::open(path)?;
-    let program = file.program()?;
-    let data = DataFiles::open(&global.data, path)?;
-    let graph =
-        Graph::from_method_with_data(&program, method, &data.parse()?).with_context(|| path.display().to_string())?;
-    let session = Session::new(gpu, &graph, options).with_context(|| path.display().to_string())?;
-    global.say(|| format!("{}: {method}\n{}", path.display(), session.plan()).trim_end().to_owned());
-    Ok(session)
 }

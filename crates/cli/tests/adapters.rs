@@ -37,6 +37,18 @@ fn verbose_speaks_on_stderr_alone() {
     let verbose = run("run add --verbose");
     assert_eq!(verbose.stdout, quiet.stdout);
     assert!(verbose.stderr.starts_with("adapter: ") && verbose.stderr.contains("binary_add"), "{}", verbose.stderr);
+    // Where the time of loading went, a line each.
+    let begins = [
+        "adapter: ",
+        "read the program, 2.1 KiB, in ",
+        "planned in ",
+        "compiled 1 kernel in ",
+        "made buffers in ",
+        "uploaded 4 B in ",
+    ];
+    for (line, begin) in verbose.stderr.lines().zip(begins) {
+        assert!(line.starts_with(begin) && line.ends_with(" ms"), "{line:?} does not begin with {begin:?}");
+    }
 }
 
 /// The Vulkan loader finds no driver.

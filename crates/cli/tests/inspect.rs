@@ -89,6 +89,38 @@ fn the_graph_is_shown_with_its_arguments() {
 }
 
 #[test]
+fn fewer_dispatches_do_what_the_operators_of_a_program_do() {
+    let dispatches = |options: &str| {
+        let report = run(&format!("inspect tiny_llama_q4/model.pte --json {options}")).json();
+        list(&report["methods"][0]["plan"]["dispatches"]).to_vec()
+    };
+    let (fused, apart) = (dispatches(""), dispatches("--no-fusion"));
+    let kernels =
+        |rows: &[Value]| rows.iter().map(|row| row["kernel"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    assert!(kernels(&fused).contains(&"rotary_update_cache".to_owned()), "{fused:?}");
+    assert!(kernels(&apart).contains(&"apply_rotary_emb".to_owned()), "{apart:?}");
+    assert!(fused.len() < apart.len(), "{} and {} dispatches", fused.len(), apart.len());
+}
+
+#[test]
+fn the_reasons_for_routes_are_said_where_they_are_asked_for() {
+    let text = run("inspect tiny_llama_q4/model.pte --explain").passed();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for reason in [
+        "attention of 4 heads, 2 KV heads, head_dim 16: nodes 17, 41 1 token over 64 keys: split",
+        "linear layer of 64 to 128, 4 bits in groups of 32, rms_norm in front, SwiGLU behind: nodes 23, 47 1 row: vector \
+         not tile: vector is faster here",
+        "not vector: 63 rows are more than 4",
+    ] {
+        assert!(text.contains(reason), "no {reason:?} in {text}");
+    }
+    assert!(!run("inspect tiny_llama_q4/model.pte").passed().contains("is faster here"));
+    let layers = run("inspect tiny_llama_q4/model.pte --explain --linear tile --no-fusion").passed();
+    assert!(layers.contains("not vector: tile was asked for"), "{layers}");
+    assert!(!layers.contains("rms_norm in front"), "{layers}");
+}
+
+#[test]
 fn a_plan_names_the_route_of_each_dispatch() {
     let one = run("inspect sdpa_incache_replay/model.pte --route materialised --json").json();
     let plan = &one["methods"][0]["plan"];

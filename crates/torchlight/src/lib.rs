@@ -27,7 +27,7 @@ pub use graph::{Graph, GraphBuilder};
 pub use plan::{DeviceFacts, Plan, Route};
 pub use profile::{Profile, RunProfile, Sample, TimestampMode};
 pub use session::{
-    Attention, AttentionShape, Generator, Input, Output, Session, SessionOptions, WarmUp, calibrate_async,
+    Attention, AttentionShape, Generator, Input, Loading, Output, Session, SessionOptions, WarmUp, calibrate_async,
     warm_up_async,
 };
 #[cfg(not(target_arch = "wasm32"))]

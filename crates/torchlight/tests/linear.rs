@@ -135,11 +135,13 @@ fn few_rows_take_the_vector_kernel_and_more_take_tiles() {
     {
         assert_eq!(kernels(&layer.session(rows, true)), [wanted], "{rows} rows");
     }
-    assert_eq!(kernels(&layer.session(4, false)), ["linear_vector_f32"]);
+    // One row has a kernel of its own.
+    assert_eq!(kernels(&layer.session(1, false)), ["linear_vector_f32"]);
+    assert_eq!(kernels(&layer.session(4, false)), ["linear_vector_f32"; 2]);
     let mut session = layer.session(5, false);
-    assert_eq!(kernels(&session), ["linear_vector_f32", "linear_tile_f32"]);
+    assert_eq!(kernels(&session), ["linear_vector_f32", "linear_vector_f32", "linear_tile_f32"]);
     // A run launches one of them.
-    for rows in [1, 5] {
+    for rows in [1, 2, 4, 5] {
         let x = vec![0.0; rows as usize * 8];
         let (_, commands) = session.run_recorded(&[TensorView::f32(&[1, rows, 8], &x).unwrap().into()]).unwrap();
         let launched = commands.iter().filter(|command| matches!(command, Command::Dispatch { .. })).count();
@@ -223,7 +225,8 @@ fn a_weight_above_the_devices_largest_binding_is_refused() {
     graph.linear(x, weight, None).unwrap();
     assert_eq!(
         plan(&graph.finish().unwrap()).unwrap_err().to_string(),
-        "input 1 of shape [32769, 1024] needs 134221824 bytes in one buffer, and the device allows 134217728"
+        "input 1 of shape [32769, 1024] needs 134221824 bytes in one buffer, and the device allows 134217728; \
+         these are WebGPU's default limits, and those of the adapter may be larger"
     );
 }
 
@@ -258,7 +261,7 @@ fn grid(rows: u32, out_features: u32) -> [u32; 2] {
 fn grids_fold_at_the_limit() {
     let shape = kernels::linear_vector::shape(&PLAIN, None);
     for (workgroups, wanted) in [(65535, [65535, 1]), (65536, [65535, 2])] {
-        assert_eq!(grid(1, workgroups * shape.strips * shape.outputs), wanted);
+        assert_eq!(grid(1, workgroups * shape.strips * 4), wanted);
         assert_eq!(grid(5, workgroups * 64), wanted);
     }
 }

@@ -204,11 +204,13 @@ fn other_limits_are_refused_with_the_numbers() {
         ),
         (
             DeviceLimits { max_storage_buffer_binding_size: 4000, ..DEFAULTS },
-            "cache 4 of shape [1, 32, 2, 16] needs 4096 bytes in one buffer, and the device allows 4000",
+            "cache 4 of shape [1, 32, 2, 16] needs 4096 bytes in one buffer, and the device allows 4000; \
+             a cache of f16 takes half of it",
         ),
         (
             DeviceLimits { max_buffer_size: 4000, ..DEFAULTS },
-            "cache 4 of shape [1, 32, 2, 16] needs 4096 bytes in one buffer, and the device allows 4000",
+            "cache 4 of shape [1, 32, 2, 16] needs 4096 bytes in one buffer, and the device allows 4000; \
+             a cache of f16 takes half of it",
         ),
     ];
     let zeros = vec![0; PLAIN.cache_elements() * 4];
@@ -217,4 +219,25 @@ fn other_limits_are_refused_with_the_numbers() {
         let facts = DeviceFacts { limits, ..DeviceFacts::webgpu_defaults() };
         assert_eq!(Plan::new(&graph, &facts, MATERIALISED).unwrap_err().to_string(), wanted);
     }
+}
+
+#[test]
+fn a_constant_above_the_largest_binding_is_named_and_what_would_help() {
+    let weight = vec![0; 300 * 64 * 4];
+    let mut graph = GraphBuilder::new("a large weight");
+    let x = graph.input(DType::F32, &[1, 64]).unwrap();
+    let weight = graph.constant(DType::F32, &[300, 64], &weight).unwrap();
+    let out = graph.linear(x, weight, None).unwrap();
+    graph.output(out);
+    let graph = graph.finish().unwrap();
+    let plan = |max_storage_buffer_binding_size| {
+        let limits = DeviceLimits { max_storage_buffer_binding_size, ..DeviceLimits::WEBGPU_DEFAULTS };
+        Plan::new(&graph, &DeviceFacts { limits, ..DeviceFacts::webgpu_defaults() }, MATERIALISED)
+    };
+    assert!(plan(76_800).is_ok());
+    assert_eq!(
+        plan(76_799).unwrap_err().to_string(),
+        "constant 1 of shape [300, 64] needs 76800 bytes in one buffer, and the device allows 76799; weights of 4 bits \
+         take an eighth of it"
+    );
 }

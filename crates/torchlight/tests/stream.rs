@@ -7,16 +7,32 @@ mod harness;
 use harness::attention::{PLAIN, Qkv, Sizes};
 use harness::{case, f32_tensor, gpu};
 use torchlight::gpu::{Command, Download, Place, QUERIES_PER_SET, QueryPair, encode};
-use torchlight::graph::{CopyTensor, GraphOutput, Node, Operator, Origin, Tensor, TensorId};
+use torchlight::graph::{Add, CopyTensor, GraphOutput, Node, Operator, Origin, Tensor, TensorId};
 use torchlight::kernels::Grid;
 use torchlight::plan::{BufferId, Dispatch, PARAMS_SLOT_BYTES, PlanOptions, Step};
 use torchlight::{
     DType, DeviceFacts, Graph, GraphBuilder, HostTensor, Input, Plan, Route, Session, SessionOptions, TimestampMode,
 };
 
-/// The stream of a run with timestamps off. `grids` are one x a dispatch, `outputs` the tensors that come to the host,
+/// Launched dispatches behind which a part of a run ends, where more than a few follow.
+const PART_ENDS: [usize; 3] = [24, 72, 120];
+const A_FEW: usize = 8;
+
+/// How a run reaches the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Submits {
+    /// At the end.
+    Once,
+    /// In parts: with timestamps off.
+    InParts,
+}
+
+/// The stream of a run without timestamps. `grids` are one x a dispatch, `outputs` the tensors that come to the host,
 /// with their bytes.
-fn plain_stream(plan: &Plan, grids: &[u32], outputs: &[(TensorId, u64)]) -> Vec<Command> {
+fn plain_stream(plan: &Plan, grids: &[u32], outputs: &[(TensorId, u64)], submits: Submits) -> Vec<Command> {
+    let mut to_launch = grids.iter().filter(|&&x| x > 0).count();
+    assert!(to_launch < 168, "{PART_ENDS:?} go no further");
+    let mut launched = 0;
     let mut stream = Vec::new();
     let mut dispatch = 0;
     let mut in_pass = false;
@@ -38,6 +54,12 @@ fn plain_stream(plan: &Plan, grids: &[u32], outputs: &[(TensorId, u64)]) -> Vec<
                 stream.push(Command::SetBindGroup { dispatch, params_offset: 256 * dispatch });
                 stream.push(Command::Dispatch { x: grids[dispatch as usize], y: 1 });
                 dispatch += 1;
+                launched += 1;
+                to_launch -= 1;
+                if submits == Submits::InParts && PART_ENDS.contains(&launched) && to_launch >= A_FEW {
+                    stream.extend([Command::EndPass, Command::Submit]);
+                    in_pass = false;
+                }
             }
             Step::Copy { from, to, size_bytes, .. } => {
                 if in_pass {
@@ -159,6 +181,13 @@ fn alternatives() -> Streamed {
     let GraphOutput::Tensor { tensor: out, .. } = graph.outputs[0] else { panic!("{:?}", graph.outputs) };
     let session = Session::new(gpu(), &graph, SessionOptions::default()).unwrap();
     let inputs = Qkv::random(&mut harness::rng("alternatives"), &sizes, 1).inputs(&sizes, 4).to_vec();
+    let grids = grids_of_a_token(&session, &sizes);
+    assert!(grids.iter().filter(|&&x| x == 0).count() > 1, "{grids:?}");
+    Streamed { name: "alternatives", session, inputs, grids, outputs: vec![(out, 4 * 16 * 4)] }
+}
+
+/// The grids of a step of one token at position 4, where what belongs to no alternative needs one workgroup.
+fn grids_of_a_token(session: &Session, sizes: &Sizes) -> Vec<u32> {
     let plan = session.plan();
     let chosen = plan.choices[0].table.look_up(&sizes.problem(1, 4)).unwrap();
     assert_eq!(chosen.route(), Route::Split);
@@ -169,18 +198,42 @@ fn alternatives() -> Streamed {
         Some(_) if dispatch.is_chosen(&[chosen]) && is_split(dispatch) => 2,
         Some(_) => 0,
     };
-    let grids: Vec<u32> = plan.dispatches().map(grid).collect();
-    assert!(grids.iter().filter(|&&x| x == 0).count() > 1, "{grids:?}");
-    Streamed { name: "alternatives", session, inputs, grids, outputs: vec![(out, 4 * 16 * 4)] }
+    plan.dispatches().map(grid).collect()
 }
 
-fn programs() -> [Streamed; 5] {
-    [elementwise(), attention(), with_a_copy(), cache_of_the_host(), alternatives()]
+/// Sums enough for three parts, the last of which has as few as it can, with alternatives of attention before them: what
+/// a run leaves out does not count.
+fn long() -> Streamed {
+    let sizes = Sizes { tokens: 16, ..PLAIN };
+    let zeros = vec![0; sizes.cache_elements() * 4];
+    let mut graph = sizes.graph(&zeros, &zeros).unwrap();
+    let GraphOutput::Tensor { tensor: out, .. } = graph.outputs[0] else { panic!("{:?}", graph.outputs) };
+    let mut last = out;
+    const SUMS: u32 = 72 + A_FEW as u32 - 3;
+    for sum in 0..SUMS {
+        let next = TensorId(graph.tensors.len() as u32);
+        graph.tensors.push(Tensor { origin: Origin::Computed, ..graph.tensor(out).clone() });
+        let operator = Operator::Add(Add { a: last, b: out, alpha: 1.0, out: next });
+        graph.nodes.push(Node { id: 100 + sum, instruction: 0, operator });
+        last = next;
+    }
+    let GraphOutput::Tensor { tensor, .. } = &mut graph.outputs[0] else { unreachable!() };
+    *tensor = last;
+    let session = Session::new(gpu(), &graph, SessionOptions::default()).unwrap();
+    let inputs = Qkv::random(&mut harness::rng("long"), &sizes, 1).inputs(&sizes, 4).to_vec();
+    let grids = grids_of_a_token(&session, &sizes);
+    // Two cache writes, attention, and the sums.
+    assert_eq!(grids.iter().filter(|&&x| x > 0).count(), 80, "{grids:?}");
+    Streamed { name: "long", session, inputs, grids, outputs: vec![(last, 4 * 16 * 4)] }
+}
+
+fn programs() -> [Streamed; 6] {
+    [elementwise(), attention(), with_a_copy(), cache_of_the_host(), alternatives(), long()]
 }
 
 impl Streamed {
-    fn plain(&self) -> Vec<Command> {
-        plain_stream(self.session.plan(), &self.grids, &self.outputs)
+    fn plain(&self, submits: Submits) -> Vec<Command> {
+        plain_stream(self.session.plan(), &self.grids, &self.outputs, submits)
     }
 
     fn record(&mut self, mode: TimestampMode) -> Vec<Command> {
@@ -195,7 +248,8 @@ impl Streamed {
 fn off_is_the_stream_of_the_plan() {
     for mut program in programs() {
         let commands = program.record(TimestampMode::Off);
-        check_stream(&commands, &program.plain()).unwrap_or_else(|error| panic!("{}: {error}", program.name));
+        check_stream(&commands, &program.plain(Submits::InParts))
+            .unwrap_or_else(|error| panic!("{}: {error}", program.name));
         assert!(program.session.take_profile().unwrap().runs.is_empty(), "{}", program.name);
     }
 }
@@ -203,16 +257,26 @@ fn off_is_the_stream_of_the_plan() {
 #[test]
 fn off_after_on_is_the_stream_of_the_plan_again() {
     let mut program = attention();
+    let plain = program.plain(Submits::InParts);
     let profiled = program.record(TimestampMode::Pass);
-    assert!(check_stream(&profiled, &program.plain()).is_err(), "timestamps show in the stream");
+    assert!(check_stream(&profiled, &plain).is_err(), "timestamps show in the stream");
     let commands = program.record(TimestampMode::Off);
-    check_stream(&commands, &program.plain()).unwrap();
+    check_stream(&commands, &plain).unwrap();
+}
+
+#[test]
+fn only_long_runs_without_timestamps_have_parts() {
+    for program in programs() {
+        let is_long = program.name == "long";
+        let submits = |how| program.plain(how).iter().filter(|&command| *command == Command::Submit).count();
+        assert_eq!((submits(Submits::Once), submits(Submits::InParts)), (1, if is_long { 3 } else { 1 }));
+    }
 }
 
 #[test]
 fn the_check_finds_what_does_not_belong() {
     let program = attention();
-    let plain = program.plain();
+    let plain = program.plain(Submits::InParts);
     let dispatch = plain.iter().position(|command| matches!(command, Command::Dispatch { .. })).unwrap();
     let timestamp = Command::WriteTimestamp { set: 0, query: 0 };
     let pass_break = [Command::EndPass, Command::BeginPass { timestamps: None }];
@@ -314,7 +378,8 @@ fn each_mode_adds_its_own_commands_only() {
     for mut program in programs() {
         for (mode, derive) in MODES {
             let name = program.name;
-            let wanted = derive(&program.plain());
+            // A run's stamps are of one submission: no time of the host lies between them.
+            let wanted = derive(&program.plain(Submits::Once));
             let grids: Vec<Option<Grid>> = program.grids.iter().map(|&x| (x > 0).then_some(Grid { x, y: 1 })).collect();
             let mut encoded = Vec::new();
             encode(program.session.plan(), &grids, &downloads(&program), mode, &mut encoded);
@@ -334,7 +399,7 @@ fn downloads(program: &Streamed) -> Vec<Download> {
     let download = |(output, &(tensor, size_bytes)): (usize, &(TensorId, u64))| {
         let buffer: BufferId = program.session.plan().tensor_buffers[tensor.index()].unwrap();
         offset_bytes += size_bytes;
-        Download { output, buffer, size_bytes, offset_bytes: offset_bytes - size_bytes }
+        Download { output, buffer, from_offset_bytes: 0, size_bytes, offset_bytes: offset_bytes - size_bytes }
     };
     program.outputs.iter().enumerate().map(download).collect()
 }

@@ -72,6 +72,7 @@ struct Seen {
 pub(crate) fn dispatch(global: &GlobalArgs, args: &DispatchArgs, out: &mut impl Write) -> Result<Verdict> {
     let gpu = global.open()?;
     let rows = measure(&gpu, args)?;
+    global.keep_pipelines(&gpu)?;
     let (dispatches, repeats) = (args.dispatches, args.repeats);
     let report = DispatchReport { adapter: gpu.facts().into(), dispatches, repeats, rows };
     if global.json {

@@ -86,6 +86,7 @@ pub(crate) fn sdpa(global: &GlobalArgs, args: &SdpaArgs, out: &mut impl Write) -
     [&args.csv, &args.markdown, &args.svg].into_iter().flatten().try_for_each(|path| check_place(path))?;
     let gpu = global.open()?;
     let report = Bench::new(&gpu, args)?.measure(&shapes)?;
+    global.keep_pipelines(&gpu)?;
     if global.json {
         serde_json::to_writer_pretty(&mut *out, &report)?;
         writeln!(out)?;

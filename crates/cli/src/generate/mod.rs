@@ -18,7 +18,7 @@ use crate::attention::AttentionArgs;
 use crate::calibration;
 use crate::device::{GlobalArgs, Notices, TimestampArg, session_options};
 use crate::export::{Format, check_place};
-use crate::workload::build_session;
+use crate::loading::{Stopwatch, build_session};
 use report::Report;
 use sampling::{Sampler, SamplingArgs};
 use vocabulary::{Prompt, Vocabulary};
@@ -123,7 +123,10 @@ struct Profiles {
 pub(crate) fn generate(global: &GlobalArgs, args: &GenerateArgs, out: &mut impl Write) -> Result<Verdict> {
     // What cannot be written or read is refused before the model is loaded.
     let files = args.out.as_deref().map(|path| profile_files(path, args.format)).transpose()?;
+    let mut watch = Stopwatch::start();
     let vocabulary = Vocabulary::open(&args.tokenizer)?;
+    let read = watch.lap();
+    global.say(|| format!("read the tokenizer in {read}"));
     let prompt = vocabulary.encode(args.prompt())?;
     if prompt.is_empty() {
         bail!("the prompt has no tokens: give a text that has some");

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::pipelines::{BoundsChecks, Cache};
+use super::pipeline_cache::PipelineCache;
+use super::pipelines::Cache;
 use crate::error::{Error, Result};
-use crate::kernels::Variant;
 use crate::plan::{DeviceFacts, DeviceLimits};
 
 /// Which adapter to open.
@@ -37,6 +37,12 @@ pub struct GpuOptions {
     /// Whether to use what wgpu calls experimental where the adapter has it: cooperative matrices, on which attention is
     /// several times as fast. wgpu warns that such features may still have defects that are not safe.
     pub experimental: bool,
+    /// What [`Gpu::pipeline_cache`] gave out before, so that the driver need not compile the same kernels again, or nothing
+    /// (`Some` of no bytes) to begin with. `None` keeps no cache.
+    ///
+    /// Bytes of another adapter, driver or version, and damaged ones, are not used, and [`Gpu::notice`] says so. Whoever can
+    /// write them can make the driver run what they like: keep them where only their owner writes.
+    pub pipeline_cache: Option<Vec<u8>>,
 }
 
 /// What a device told outside of any call.
@@ -50,6 +56,7 @@ pub struct Gpu {
     pub(super) pipelines: Arc<Cache>,
     facts: DeviceFacts,
     mishap: Mishap,
+    notice: Option<String>,
 }
 
 impl Gpu {
@@ -85,6 +92,13 @@ impl Gpu {
             required_features |= offered & wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
             experimental_features = accept_experimental();
         }
+        let pipeline_cache = match options.limits {
+            LimitsChoice::Adapter => offered & wgpu::Features::PIPELINE_CACHE,
+            LimitsChoice::WebGpuDefaults => wgpu::Features::empty(),
+        };
+        if options.pipeline_cache.is_some() {
+            required_features |= pipeline_cache;
+        }
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("torchlight"),
             required_features,
@@ -96,9 +110,12 @@ impl Gpu {
             .request_device(&descriptor)
             .await
             .map_err(|error| Error::Gpu(format!("{} refused a device: {error}", adapter.get_info().name)))?;
-        let gpu = Self::with_info(device, queue, &adapter.get_info());
+        let mut gpu = Self::with_info(device, queue, &adapter.get_info());
         let mishap = gpu.mishap.clone();
         gpu.device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| note(&mishap, error.to_string())));
+        if let Some(sealed) = &options.pipeline_cache {
+            gpu.open_pipeline_cache(sealed).await?;
+        }
         Ok(gpu)
     }
 
@@ -131,18 +148,6 @@ impl Gpu {
         Self::from_device(device, queue)
     }
 
-    /// Compiles kernel variants ahead of the sessions that use them.
-    ///
-    /// # Errors
-    /// [`Error::Gpu`] where the driver refuses one.
-    pub async fn compile(&self, variants: &[Variant], checks: BoundsChecks) -> Result<()> {
-        let scope = super::engine::Scope::open(self, wgpu::ErrorFilter::Validation);
-        let pipelines = self.pipelines.pipelines(&self.device, variants, checks);
-        scope.close().check("compiling kernels").await?;
-        self.pipelines.keep(variants, checks, &pipelines);
-        Ok(())
-    }
-
     /// Waits until the device has done all that was submitted.
     ///
     /// # Errors
@@ -152,6 +157,17 @@ impl Gpu {
         let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
         polled.map_err(|error| Error::Gpu(format!("waiting for the device: {error}")))?;
         self.check()
+    }
+
+    /// What the driver compiled since the device was opened, and what it began with: bytes for
+    /// [`GpuOptions::pipeline_cache`]. Nothing where that was `None`, or the back end keeps no cache: of wgpu's only Vulkan does.
+    pub fn pipeline_cache(&self) -> Option<Vec<u8>> {
+        self.pipelines.bytes()
+    }
+
+    /// Why the pipeline cache that was given is not used.
+    pub fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
     }
 
     /// What the device is and offers.
@@ -176,7 +192,18 @@ impl Gpu {
         device.set_device_lost_callback(move |reason, message| {
             note(&lost, format!("the device is lost ({reason:?}) {message}"));
         });
-        Self { device, queue, pipelines: Arc::default(), facts, mishap }
+        Self { device, queue, pipelines: Arc::default(), facts, mishap, notice: None }
+    }
+
+    async fn open_pipeline_cache(&mut self, sealed: &[u8]) -> Result<()> {
+        if !self.device.features().contains(wgpu::Features::PIPELINE_CACHE) {
+            let Self { facts, .. } = self;
+            self.notice = Some(format!("no pipeline cache is kept on {} ({})", facts.name, facts.backend));
+            return Ok(());
+        }
+        let (cache, notice) = PipelineCache::open(self, sealed).await?;
+        (self.pipelines, self.notice) = (Arc::new(Cache::over(cache)), notice);
+        Ok(())
     }
 
     /// Fails where the device told of a mishap since it was opened.

@@ -1,6 +1,7 @@
 //! The one encode loop: a plan and the grids of a run to commands. It knows no device, only a sink.
 
 use super::command::{Command, Place, QueryPair, Sink};
+use super::parts::ends_part;
 use crate::kernels::Grid;
 use crate::plan::{BufferId, Dispatch, PARAMS_SLOT_BYTES, Plan, Step};
 use crate::profile::TimestampMode;
@@ -17,6 +18,8 @@ pub struct Download {
     pub output: usize,
     /// Read.
     pub buffer: BufferId,
+    /// Where in it, a multiple of 4.
+    pub from_offset_bytes: u64,
     /// How much, a multiple of 4.
     pub size_bytes: u64,
     /// Where in the readback buffer.
@@ -31,8 +34,9 @@ pub fn query_pair(before: u32) -> QueryPair {
 
 /// Encodes a run.
 ///
-/// With [`TimestampMode::Off`] consecutive dispatches share one pass, and no command mentions a query. `grids` has one
-/// entry a dispatch; one without a grid has nothing to do in this run, and leaves no trace.
+/// With [`TimestampMode::Off`] consecutive dispatches share one pass, no command mentions a query, and a long run is
+/// submitted in parts, so that the device begins before all is encoded. A timed run is submitted whole. `grids` has one entry
+/// a dispatch; one without a grid has nothing to do in this run, and leaves no trace.
 pub fn encode(
     plan: &Plan,
     grids: &[Option<Grid>],
@@ -42,6 +46,7 @@ pub fn encode(
 ) {
     // What a pair of queries is written around: a dispatch, or in Run mode a pass.
     let (mut slot, mut timed) = (0, 0);
+    let (mut launched, all) = (0, grids.iter().flatten().count() as u32);
     let mut in_pass = false;
     // A pass keeps its pipeline until another is set.
     let mut pipeline = None;
@@ -71,16 +76,21 @@ pub fn encode(
                 if inside {
                     sink.push(Command::WriteTimestamp { set: queries.set, query: queries.begin + 1 });
                 }
-                if timestamps == TimestampMode::Pass {
+                launched += 1;
+                let ends_part = timestamps == TimestampMode::Off && ends_part(launched, all);
+                if timestamps == TimestampMode::Pass || ends_part {
                     sink.push(Command::EndPass);
                     in_pass = false;
+                }
+                if ends_part {
+                    sink.push(Command::Submit);
                 }
             }
             Step::Copy { from, to, size_bytes, .. } => {
                 if std::mem::take(&mut in_pass) {
                     sink.push(Command::EndPass);
                 }
-                copy(Place::Plan(*from), (Place::Plan(*to), 0), *size_bytes, sink);
+                copy((Place::Plan(*from), 0), (Place::Plan(*to), 0), *size_bytes, sink);
             }
         }
     }
@@ -88,8 +98,8 @@ pub fn encode(
         sink.push(Command::EndPass);
     }
     for download in downloads {
-        let to = (Place::Readback, download.offset_bytes);
-        copy(Place::Plan(download.buffer), to, download.size_bytes, sink);
+        let from = (Place::Plan(download.buffer), download.from_offset_bytes);
+        copy(from, (Place::Readback, download.offset_bytes), download.size_bytes, sink);
     }
     if timestamps != TimestampMode::Off && timed > 0 {
         resolve(timed * 2, sink);
@@ -133,9 +143,9 @@ fn resolve(queries: u32, sink: &mut impl Sink) {
         let count = QUERIES_PER_SET.min(queries - first);
         sink.push(Command::Resolve { set, queries: 0..count, offset_bytes: u64::from(first) * QUERY_BYTES });
     }
-    copy(Place::Queries, (Place::QueryReadback, 0), u64::from(queries) * QUERY_BYTES, sink);
+    copy((Place::Queries, 0), (Place::QueryReadback, 0), u64::from(queries) * QUERY_BYTES, sink);
 }
 
-fn copy(from: Place, (to, to_offset): (Place, u64), size_bytes: u64, sink: &mut impl Sink) {
-    sink.push(Command::Copy { from, from_offset: 0, to, to_offset, size_bytes });
+fn copy((from, from_offset): (Place, u64), (to, to_offset): (Place, u64), size_bytes: u64, sink: &mut impl Sink) {
+    sink.push(Command::Copy { from, from_offset, to, to_offset, size_bytes });
 }

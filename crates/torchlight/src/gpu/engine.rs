@@ -2,11 +2,15 @@
 
 use super::adapter::Gpu;
 use super::clock::Clock;
-use super::command::{Command, Place, Sink};
+use super::command::{Command, Place};
 use super::encode::{Download, encode, query_pairs};
+use super::encoder::{Encoder, new_encoder};
+use super::pending::Pending;
 use super::pipelines::{self, BoundsChecks, Pipeline};
 use super::readback::Mapped;
+use super::scope::Scopes;
 use super::timestamps::{Queries, Ring, Stamps};
+use super::upload::EngineUploads;
 use crate::error::{Error, Result};
 use crate::kernels::Grid;
 use crate::plan::{BufferId, PARAMS_SLOT_BYTES, Plan};
@@ -18,19 +22,11 @@ pub(crate) struct Engine {
     gpu: Gpu,
     buffers: Vec<wgpu::Buffer>,
     params: wgpu::Buffer,
-    pipelines: Vec<Pipeline>,
-    bind_groups: Vec<wgpu::BindGroup>,
-    readback: wgpu::Buffer,
+    pub(super) pipelines: Vec<Pipeline>,
+    pub(super) bind_groups: Vec<wgpu::BindGroup>,
+    /// Made by the first run that downloads: what all runs together want is known only then.
+    readback: Option<wgpu::Buffer>,
     ring: Ring,
-}
-
-/// How an engine is made.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct EngineOptions {
-    /// The most that a run downloads.
-    pub(crate) readback_bytes: u64,
-    /// Which kernels the compiler checks the bounds of.
-    pub(crate) checks: BoundsChecks,
 }
 
 /// One run: what varies from run to run.
@@ -42,6 +38,8 @@ pub(crate) struct Run<'r> {
     pub(crate) grids: &'r [Option<Grid>],
     /// What to bring to the host.
     pub(crate) downloads: &'r [Download],
+    /// The most that a run brings which wants the same.
+    pub(crate) most_downloaded_bytes: u64,
     /// Where timestamps are taken.
     pub(crate) timestamps: TimestampMode,
     /// Takes a copy of every command that reaches the device.
@@ -61,44 +59,27 @@ pub(crate) struct Submitted {
     pub(crate) submit_ns: f64,
 }
 
-/// Results under way.
-#[must_use = "a run's results arrive when this is awaited"]
-#[derive(Debug)]
-pub(crate) struct Pending {
-    gpu: Gpu,
-    outputs: Option<Mapped>,
-    rejected: Rejected,
-}
-
 impl Engine {
     /// Makes buffers, pipelines and bind groups.
-    pub(crate) async fn new(gpu: &Gpu, plan: &Plan, options: EngineOptions) -> Result<Self> {
+    pub(crate) async fn new(gpu: &Gpu, plan: &Plan, checks: BoundsChecks) -> Result<Self> {
         gpu.check()?;
-        let memory = Scope::open(gpu, wgpu::ErrorFilter::OutOfMemory);
-        let validation = Scope::open(gpu, wgpu::ErrorFilter::Validation);
+        let pipelines = gpu.compiled(&plan.variants, checks, |_| {}).await?;
+        let scopes = Scopes::open(gpu);
         let device = &gpu.device;
         let storage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-        let buffer = |label: &str, size: u64, usage| {
-            let descriptor = wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false };
-            device.create_buffer(&descriptor)
-        };
+        let buffer = |label, size, usage| new_buffer(device, label, size, usage);
         let buffers: Vec<wgpu::Buffer> =
             plan.buffers.iter().map(|planned| buffer("tensor", planned.size_bytes, storage)).collect();
         let slots = plan.dispatches().count().max(1) as u64;
         let uniform = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
         let params = buffer("params", slots * u64::from(PARAMS_SLOT_BYTES), uniform);
-        let map_read = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let readback = buffer("readback", options.readback_bytes.max(16), map_read);
-        let pipelines = gpu.pipelines.pipelines(device, &plan.variants, options.checks);
         let bind_groups = plan
             .dispatches()
             .map(|dispatch| pipelines::bind_group(device, (plan, &pipelines), (&params, &buffers), dispatch))
             .collect();
-        let (validation, memory) = (validation.close(), memory.close());
-        validation.check("building a session").await?;
-        memory.check("building a session").await?;
-        gpu.pipelines.keep(&plan.variants, options.checks, &pipelines);
-        Ok(Self { gpu: gpu.clone(), buffers, params, pipelines, bind_groups, readback, ring: Ring::default() })
+        scopes.close().check("building a session").await?;
+        let (readback, ring) = (None, Ring::default());
+        Ok(Self { gpu: gpu.clone(), buffers, params, pipelines, bind_groups, readback, ring })
     }
 
     /// The device it lives on.
@@ -108,26 +89,36 @@ impl Engine {
 
     /// Writes the start of a buffer before the next run.
     pub(crate) fn upload(&self, buffer: BufferId, bytes: &[u8]) {
+        self.write((buffer, 0), bytes);
+    }
+
+    /// Uploads of which little is staged at once.
+    pub(crate) fn uploads(&self) -> EngineUploads<'_> {
+        EngineUploads::new(self)
+    }
+
+    /// Writes a part of a buffer before the next submission. The rest of its last four bytes becomes zero.
+    pub(super) fn write(&self, (buffer, offset_bytes): (BufferId, u64), bytes: &[u8]) {
         const ALIGNMENT: usize = wgpu::COPY_BUFFER_ALIGNMENT as usize;
         let buffer = &self.buffers[buffer.index()];
         let (whole, rest) = bytes.split_at(bytes.len() / ALIGNMENT * ALIGNMENT);
         if !whole.is_empty() {
-            self.gpu.queue.write_buffer(buffer, 0, whole);
+            self.gpu.queue.write_buffer(buffer, offset_bytes, whole);
         }
         if !rest.is_empty() {
             let mut last = [0; ALIGNMENT];
             last[..rest.len()].copy_from_slice(rest);
-            self.gpu.queue.write_buffer(buffer, whole.len() as u64, &last);
+            self.gpu.queue.write_buffer(buffer, offset_bytes + whole.len() as u64, &last);
         }
     }
 
-    /// Encodes and submits a run: one params write, one encode loop, one submit.
+    /// Encodes and submits a run: one params write, one encode loop, and a submit for each of its parts.
     ///
     /// It is not timed where the ring has no free place for its stamps.
     pub(crate) fn submit(&mut self, plan: &Plan, run: Run<'_>) -> Result<Submitted> {
         self.gpu.check()?;
         let clock = Clock::start();
-        let scope = Scope::open(&self.gpu, wgpu::ErrorFilter::Validation);
+        let scopes = Scopes::open(&self.gpu);
         let pairs = query_pairs(plan, run.grids, run.timestamps);
         // A place of the ring serves every run: it is made for the most that a run can have.
         let most = run.grids.len() as u32;
@@ -136,16 +127,17 @@ impl Engine {
         if !run.params.is_empty() {
             self.gpu.queue.write_buffer(&self.params, 0, run.params);
         }
+        self.reserve_readback(run.most_downloaded_bytes);
         span!("encode");
         let mut encoder = Encoder::new(self, queries.as_deref(), run.tap);
         encode(plan, run.grids, run.downloads, timestamps, &mut encoder);
         let submit_ns = encoder.submit_ns;
-        let rejected = scope.close();
+        let rejected = scopes.close();
         let device = &self.gpu.device;
         let size = run.downloads.iter().map(|download| download.offset_bytes + download.size_bytes).max();
-        let outputs = size.map(|size| Mapped::new(device, &self.readback, size));
+        let outputs = size.zip(self.readback.as_ref()).map(|(size, readback)| Mapped::new(device, readback, size));
         let stamps = queries.map(|place| Stamps::new(device, place, pairs));
-        let pending = Pending { gpu: self.gpu.clone(), outputs, rejected };
+        let pending = Pending::new(&self.gpu, outputs, rejected);
         Ok(Submitted { pending, stamps, encode_ns: clock.now_ns() - submit_ns, submit_ns })
     }
 
@@ -167,14 +159,9 @@ impl Engine {
     /// Reads the start of buffers, outside of any run.
     pub(crate) fn read(&self, parts: &[(BufferId, u64)]) -> Result<Pending> {
         self.gpu.check()?;
-        let scope = Scope::open(&self.gpu, wgpu::ErrorFilter::Validation);
+        let scopes = Scopes::open(&self.gpu);
         let size = parts.iter().map(|(_, size_bytes)| size_bytes).sum();
-        let readback = self.gpu.device.create_buffer(&wgpu::BufferDescriptor {
-            label: Some("state readback"),
-            size,
-            usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
-            mapped_at_creation: false,
-        });
+        let readback = new_readback(&self.gpu.device, "state readback", size);
         let mut encoder = new_encoder(&self.gpu);
         let mut offset = 0;
         for &(buffer, size_bytes) in parts {
@@ -182,163 +169,34 @@ impl Engine {
             offset += size_bytes;
         }
         self.gpu.queue.submit([encoder.finish()]);
-        let rejected = scope.close();
+        let rejected = scopes.close();
         let outputs = (size > 0).then(|| Mapped::new(&self.gpu.device, &readback, size));
-        Ok(Pending { gpu: self.gpu.clone(), outputs, rejected })
-    }
-}
-
-impl Pending {
-    /// Waits until the device is done, so that awaiting does not have to poll.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) fn wait(&self) -> Result<()> {
-        if self.outputs.is_none() {
-            return Ok(());
-        }
-        self.gpu.wait()
+        Ok(Pending::new(&self.gpu, outputs, rejected))
     }
 
-    /// The bytes of the downloads, when they have arrived.
-    pub(crate) async fn bytes(self) -> Result<Vec<u8>> {
-        self.rejected.check("a run").await?;
-        let bytes = match self.outputs {
-            Some(outputs) => outputs.bytes().await?,
-            None => Vec::new(),
-        };
-        self.gpu.check()?;
-        Ok(bytes)
-    }
-}
-
-/// The sink that is the device.
-struct Encoder<'e> {
-    engine: &'e Engine,
-    queries: Option<&'e Queries>,
-    encoder: wgpu::CommandEncoder,
-    pass: Option<wgpu::ComputePass<'static>>,
-    tap: Option<&'e mut Vec<Command>>,
-    submit_ns: f64,
-}
-
-impl<'e> Encoder<'e> {
-    fn new(engine: &'e Engine, queries: Option<&'e Queries>, tap: Option<&'e mut Vec<Command>>) -> Self {
-        Self { engine, queries, encoder: new_encoder(&engine.gpu), pass: None, tap, submit_ns: 0.0 }
-    }
-
-    fn place(&self, place: Place) -> Option<&'e wgpu::Buffer> {
+    /// The buffer of a place in a command; `queries` are those of its run.
+    pub(super) fn place<'e>(&'e self, place: Place, queries: Option<&'e Queries>) -> Option<&'e wgpu::Buffer> {
         match place {
-            Place::Plan(buffer) => self.engine.buffers.get(buffer.index()),
-            Place::Readback => Some(&self.engine.readback),
-            Place::Queries => self.queries.map(|queries| &queries.resolve),
-            Place::QueryReadback => self.queries.map(|queries| &queries.readback),
+            Place::Plan(buffer) => self.buffers.get(buffer.index()),
+            Place::Readback => self.readback.as_ref(),
+            Place::Queries => queries.map(|queries| &queries.resolve),
+            Place::QueryReadback => queries.map(|queries| &queries.readback),
         }
     }
 
-    fn submit(&mut self) {
-        span!("submit");
-        let clock = Clock::start();
-        self.pass = None;
-        let encoder = std::mem::replace(&mut self.encoder, new_encoder(&self.engine.gpu));
-        self.engine.gpu.queue.submit([encoder.finish()]);
-        self.submit_ns += clock.now_ns();
-    }
-
-    fn begin_pass(&mut self, timestamps: Option<super::command::QueryPair>) {
-        let timestamp_writes = timestamps.zip(self.queries).map(|(pair, queries)| wgpu::ComputePassTimestampWrites {
-            query_set: &queries.sets[pair.set as usize],
-            beginning_of_pass_write_index: Some(pair.begin),
-            end_of_pass_write_index: Some(pair.begin + 1),
-        });
-        let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
-        self.pass = Some(self.encoder.begin_compute_pass(&descriptor).forget_lifetime());
-    }
-}
-
-impl Sink for Encoder<'_> {
-    fn push(&mut self, command: Command) {
-        match (&command, &mut self.pass) {
-            (Command::BeginPass { timestamps }, _) => self.begin_pass(*timestamps),
-            (Command::SetPipeline(variant), Some(pass)) => {
-                pass.set_pipeline(&self.engine.pipelines[variant.index()].pipeline);
-            }
-            (Command::SetBindGroup { dispatch, params_offset }, Some(pass)) => {
-                pass.set_bind_group(0, &self.engine.bind_groups[*dispatch as usize], &[*params_offset]);
-            }
-            (Command::WriteTimestamp { set, query }, Some(pass)) => {
-                if let Some(queries) = self.queries {
-                    pass.write_timestamp(&queries.sets[*set as usize], *query);
-                }
-            }
-            (Command::Dispatch { x, y }, Some(pass)) => pass.dispatch_workgroups(*x, *y, 1),
-            (Command::EndPass, _) => self.pass = None,
-            (Command::Resolve { set, queries, offset_bytes }, _) => {
-                if let Some(owned) = self.queries {
-                    let set = &owned.sets[*set as usize];
-                    self.encoder.resolve_query_set(set, queries.clone(), &owned.resolve, *offset_bytes);
-                }
-            }
-            (Command::Copy { from, from_offset, to, to_offset, size_bytes }, _) => {
-                let (from, to) = (self.place(*from), self.place(*to));
-                if let (Some(from), Some(to)) = (from, to) {
-                    self.encoder.copy_buffer_to_buffer(from, *from_offset, to, *to_offset, *size_bytes);
-                }
-            }
-            (Command::Submit, _) => self.submit(),
-            // The encode loop opens a pass before it sends these.
-            (
-                Command::SetPipeline(_)
-                | Command::SetBindGroup { .. }
-                | Command::WriteTimestamp { .. }
-                | Command::Dispatch { .. },
-                None,
-            ) => {}
-        }
-        if let Some(tap) = &mut self.tap {
-            tap.push(command);
+    /// Makes the buffer that downloads go through, where there is none that is large enough.
+    fn reserve_readback(&mut self, size_bytes: u64) {
+        let has = self.readback.as_ref().map_or(0, wgpu::Buffer::size);
+        if size_bytes > has {
+            self.readback = Some(new_readback(&self.gpu.device, "readback", size_bytes));
         }
     }
 }
 
-fn new_encoder(gpu: &Gpu) -> wgpu::CommandEncoder {
-    gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("run") })
+fn new_readback(device: &wgpu::Device, label: &str, size_bytes: u64) -> wgpu::Buffer {
+    new_buffer(device, label, size_bytes, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST)
 }
 
-/// An open error scope. It must be closed on the thread that opened it: wgpu keeps scopes a thread.
-pub(super) struct Scope(wgpu::ErrorScopeGuard);
-
-/// What a closed scope caught, when it is known.
-pub(super) struct Rejected(std::pin::Pin<Box<dyn PendingError>>);
-
-#[cfg(not(target_arch = "wasm32"))]
-trait PendingError: Future<Output = Option<wgpu::Error>> + Send {}
-#[cfg(not(target_arch = "wasm32"))]
-impl<F: Future<Output = Option<wgpu::Error>> + Send> PendingError for F {}
-#[cfg(target_arch = "wasm32")]
-trait PendingError: Future<Output = Option<wgpu::Error>> {}
-#[cfg(target_arch = "wasm32")]
-impl<F: Future<Output = Option<wgpu::Error>>> PendingError for F {}
-
-impl std::fmt::Debug for Rejected {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Rejected")
-    }
-}
-
-impl Scope {
-    pub(super) fn open(gpu: &Gpu, filter: wgpu::ErrorFilter) -> Self {
-        Self(gpu.device.push_error_scope(filter))
-    }
-
-    pub(super) fn close(self) -> Rejected {
-        Rejected(Box::pin(self.0.pop()))
-    }
-}
-
-impl Rejected {
-    pub(super) async fn check(self, what: &str) -> Result<()> {
-        match self.0.await {
-            None => Ok(()),
-            Some(error) => Err(Error::Gpu(format!("{what} was rejected: {error}"))),
-        }
-    }
+fn new_buffer(device: &wgpu::Device, label: &str, size: u64, usage: wgpu::BufferUsages) -> wgpu::Buffer {
+    device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::pipeline_cache::PipelineCache;
 use crate::kernels::{Access, Bounds, Kernel, Variant};
 use crate::plan::{BufferId, Plan};
 
@@ -11,6 +12,8 @@ use crate::plan::{BufferId, Plan};
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     made: Mutex<HashMap<Key, Pipeline>>,
+    /// The driver's, which knows pipelines of earlier processes.
+    driver: Option<PipelineCache>,
 }
 
 /// A variant, and how it is compiled.
@@ -27,16 +30,56 @@ pub enum BoundsChecks {
 }
 
 impl Cache {
-    /// The pipelines of a plan: those that are known, and new ones.
-    pub(super) fn pipelines(&self, device: &wgpu::Device, variants: &[Variant], checks: BoundsChecks) -> Vec<Pipeline> {
-        let known = |variant: &Variant| self.lock().get(&(variant.clone(), checks)).cloned();
-        variants.iter().map(|variant| known(variant).unwrap_or_else(|| pipeline(device, variant, checks))).collect()
+    /// A cache over the driver's.
+    pub(super) fn over(driver: PipelineCache) -> Self {
+        Self { driver: Some(driver), ..Self::default() }
     }
 
-    /// Keeps pipelines, once it is known that the driver took them.
-    pub(super) fn keep(&self, variants: &[Variant], checks: BoundsChecks, pipelines: &[Pipeline]) {
-        let keys = variants.iter().map(|variant| (variant.clone(), checks));
-        self.lock().extend(keys.zip(pipelines.iter().cloned()));
+    /// What the driver compiled, sealed.
+    pub(super) fn bytes(&self) -> Option<Vec<u8>> {
+        self.driver.as_ref()?.bytes()
+    }
+
+    /// The pipeline of a variant, where it was kept.
+    pub(super) fn known(&self, variant: &Variant, checks: BoundsChecks) -> Option<Pipeline> {
+        self.lock().get(&(variant.clone(), checks)).cloned()
+    }
+
+    /// Keeps a pipeline, once it is known that the driver took it.
+    pub(super) fn keep(&self, variant: &Variant, checks: BoundsChecks, pipeline: &Pipeline) {
+        self.lock().insert((variant.clone(), checks), pipeline.clone());
+    }
+
+    /// Compiles a variant, with the compiler's bounds checks wherever `checks` or the kernel asks for them. Errors reach the
+    /// caller's error scope.
+    pub(super) fn compile(&self, device: &wgpu::Device, variant: &Variant, checks: BoundsChecks) -> Pipeline {
+        let label = Some(variant.label);
+        let entries = layout_entries(variant.kernel);
+        let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
+        let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label,
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: 0,
+        });
+        let source = wgpu::ShaderSource::Wgsl(variant.source().into());
+        let descriptor = wgpu::ShaderModuleDescriptor { label, source };
+        let module = match variant.kernel.bounds {
+            Bounds::Argued if checks == BoundsChecks::WhereNeeded => unchecked_module(device, descriptor),
+            Bounds::Argued | Bounds::Checked => device.create_shader_module(descriptor),
+        };
+        let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label,
+            layout: Some(&pipeline_layout),
+            module: &module,
+            entry_point: Some("main"),
+            // Kernels write workgroup memory before they read it: a zero fill would be work for nothing.
+            compilation_options: wgpu::PipelineCompilationOptions {
+                zero_initialize_workgroup_memory: false,
+                ..Default::default()
+            },
+            cache: self.driver.as_ref().map(PipelineCache::driver),
+        });
+        Pipeline { pipeline, layout }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Pipeline>> {
@@ -46,41 +89,9 @@ impl Cache {
 
 /// One pipeline a kernel variant, and the layout that its bind groups share.
 #[derive(Clone, Debug)]
-pub(super) struct Pipeline {
+pub(crate) struct Pipeline {
     pub(super) pipeline: wgpu::ComputePipeline,
     layout: wgpu::BindGroupLayout,
-}
-
-/// Compiles a variant, with the compiler's bounds checks wherever `checks` or the kernel asks for them. Errors reach the
-/// caller's error scope.
-fn pipeline(device: &wgpu::Device, variant: &Variant, checks: BoundsChecks) -> Pipeline {
-    let label = Some(variant.label);
-    let entries = layout_entries(variant.kernel);
-    let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
-    let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-        label,
-        bind_group_layouts: &[Some(&layout)],
-        immediate_size: 0,
-    });
-    let source = wgpu::ShaderSource::Wgsl(variant.source().into());
-    let descriptor = wgpu::ShaderModuleDescriptor { label, source };
-    let module = match variant.kernel.bounds {
-        Bounds::Argued if checks == BoundsChecks::WhereNeeded => unchecked_module(device, descriptor),
-        Bounds::Argued | Bounds::Checked => device.create_shader_module(descriptor),
-    };
-    let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-        label,
-        layout: Some(&pipeline_layout),
-        module: &module,
-        entry_point: Some("main"),
-        // Kernels write workgroup memory before they read it: a zero fill would be work for nothing.
-        compilation_options: wgpu::PipelineCompilationOptions {
-            zero_initialize_workgroup_memory: false,
-            ..Default::default()
-        },
-        cache: None,
-    });
-    Pipeline { pipeline, layout }
 }
 
 #[allow(unsafe_code, reason = "wgpu makes shaders without bounds checks unsafe")]

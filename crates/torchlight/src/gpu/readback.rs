@@ -84,21 +84,21 @@ impl Mapped {
     /// The bytes, where they have arrived.
     pub(super) fn take_ready(&mut self) -> Option<Result<Vec<u8>>> {
         match self.mapping.take() {
-            Some(Ok(())) => Some(self.copy()),
+            Some(Ok(())) => Some(self.read(<[u8]>::to_vec)),
             Some(Err(error)) => Some(Err(error)),
             None => None,
         }
     }
 
-    /// The bytes, when they have arrived.
-    pub(super) async fn bytes(mut self) -> Result<Vec<u8>> {
-        (&mut self.mapping).await?;
-        self.copy()
+    /// Waits until the bytes have arrived.
+    pub(super) async fn arrived(&mut self) -> Result<()> {
+        (&mut self.mapping).await
     }
 
-    fn copy(&self) -> Result<Vec<u8>> {
+    /// Reads the bytes, which have arrived, where they lie.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Result<T> {
         let view = self.buffer.get_mapped_range(0..self.size_bytes);
-        view.map(|view| view.to_vec()).map_err(|error| Error::Gpu(format!("reading results back: {error}")))
+        view.map(|view| read(&view)).map_err(|error| Error::Gpu(format!("reading results back: {error}")))
     }
 }
 

@@ -4,8 +4,6 @@
 //! weight once; more take a tile kernel, which reads it once for each tile of rows. A norm of the rows in front, and what
 //! becomes of the product behind, belong to the layer.
 
-use std::borrow::Cow;
-
 use bytemuck::{Pod, Zeroable};
 
 use super::quantised::Packing;
@@ -199,54 +197,6 @@ impl Alignment {
     pub const fn of(in_features: u32, out_features: u32) -> Self {
         if in_features.is_multiple_of(4) && out_features.is_multiple_of(4) { Self::Four } else { Self::One }
     }
-
-    /// Loads of f32 as a quad: `x_quad` from its first element on, and `inside`, which is 0 in columns past the last.
-    pub(super) fn loads(self) -> Cow<'static, str> {
-        match self {
-            Self::Four => concat!(
-                "alias Floats = vec4<f32>;\n",
-                "fn x_quad(first: u32) -> vec4<f32> { return x[first / 4u]; }\n",
-                "fn inside(quad: vec4<f32>, column: u32) -> vec4<f32> { return quad; }\n",
-            )
-            .into(),
-            Self::One => format!(
-                "alias Floats = f32;\nfn x_quad(first: u32) -> vec4<f32> {{ return {}; }}\n\
-                 fn inside(quad: vec4<f32>, column: u32) -> vec4<f32> {{ return {INSIDE}; }}\n",
-                four("x[first + #u]")
-            )
-            .into(),
-        }
-    }
-
-    /// The load of a quad of a norm's weight.
-    pub(super) fn norm_loads(self) -> Cow<'static, str> {
-        match self {
-            Self::Four => "fn norm_quad(first: u32) -> vec4<f32> { return norm[first / 4u]; }\n".into(),
-            Self::One => {
-                format!("fn norm_quad(first: u32) -> vec4<f32> {{ return {}; }}\n", four("norm[first + #u]")).into()
-            }
-        }
-    }
-
-    /// How the vector kernel loads an f32 weight: `load` of four columns, which are 0 `where_there` are none, and the
-    /// `values` of a load; there are no scales.
-    pub(super) fn vector_loads(self) -> String {
-        let (stored, load, values) = match self {
-            Self::Four => ("vec4<f32>", "weight[(weight_row * params.in_features + column) / 4u]".to_owned(), "load"),
-            Self::One => ("f32", four("weight[weight_row * params.in_features + column + #u]"), "inside(load, column)"),
-        };
-        format!(
-            "const COLUMNS: u32 = 4u;\n\
-             alias Stored = {stored};\n\
-             alias Load = vec4<f32>;\n\
-             fn load(weight_row: u32, column: u32) -> Load {{ return {load}; }}\n\
-             fn where_there(load: Load, is_there: bool) -> Load {{ return select(vec4<f32>(0.0), load, is_there); }}\n\
-             fn values(load: Load, quad: u32, column: u32, weight_row: u32) -> vec4<f32> {{ return {values}; }}\n\
-             alias Scales = f32;\n\
-             fn shared_scales(column: u32, weight_row: u32) -> Scales {{ return 1.0; }}\n\
-             fn scale(scales: Scales, output: u32) -> f32 {{ return scales; }}\n"
-        )
-    }
 }
 
 /// Some of everything of the kernels.
@@ -256,7 +206,7 @@ pub(super) fn representatives() -> Vec<Variant> {
 }
 
 /// A quad of which columns past the last are 0.
-const INSIDE: &str = "select(vec4<f32>(0.0), quad, vec4<u32>(column, column + 1u, column + 2u, column + 3u) < \
+pub(super) const INSIDE: &str = "select(vec4<f32>(0.0), quad, vec4<u32>(column, column + 1u, column + 2u, column + 3u) < \
                       vec4<u32>(params.in_features))";
 
 /// A vector of four terms that differ in the place of `#`.

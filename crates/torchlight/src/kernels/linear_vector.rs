@@ -1,6 +1,6 @@
 //! `linear_vector`: a linear layer of few rows, one pass over the weight.
 
-use super::linear::{Alignment, Ending, Form, LinearProblem, Loads, VECTOR_ROWS};
+use super::linear::{Alignment, Ending, Form, INSIDE, LinearProblem, Loads, VECTOR_ROWS, four};
 use super::quantised::Packing;
 use super::{Access, Bounds, Kernel, Needs, Variant};
 
@@ -28,16 +28,17 @@ pub enum Reduction {
 /// How a workgroup shares the work; names as in the WGSL file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// The most rows of x.
+    /// The most rows of x: 1 to [`VECTOR_ROWS`].
     pub rows: u32,
     /// Strips of a workgroup.
     pub strips: u32,
-    /// Invocations of a strip: a power of two.
+    /// Invocations of a strip: a power of two, at least four a row.
     pub lanes: u32,
-    /// Elements of a row of the result that a strip computes; at most `lanes / rows`.
-    pub outputs: u32,
     /// Loads of a lane and row of the weight before the first is used.
     pub turns: u32,
+    /// Whether a lane's turns are the whole row: a workgroup then loads x once for all its blocks, and there are at most
+    /// this many workgroups.
+    pub most_workgroups: Option<u32>,
     /// How the lanes come to a sum.
     pub reduction: Reduction,
 }
@@ -45,61 +46,135 @@ pub struct Shape {
 /// The shape for a problem. `smallest_subgroup` is the device's smallest, where it has subgroups.
 pub fn shape(problem: &LinearProblem, smallest_subgroup: Option<u32>) -> Shape {
     let (lanes, reduction) = match smallest_subgroup {
-        Some(subgroup) if subgroup >= 8 => (subgroup.min(32), Reduction::Subgroups(subgroup.min(32))),
-        _ => (16, Reduction::Memory),
+        Some(subgroup) if subgroup >= 4 => (128, Reduction::Subgroups(subgroup.min(32))),
+        _ => (32, Reduction::Memory),
     };
     let rows = problem.rows.min(VECTOR_ROWS);
-    let outputs = if problem.ending == Ending::SwiGlu { 2 } else { 4 };
-    Shape { rows, strips: 64 / lanes, lanes, outputs: outputs.min(lanes / rows), turns: 2, reduction }
+    Shape { rows, strips: 64_u32.div_ceil(lanes), lanes, turns: 1, most_workgroups: None, reduction }
 }
 
 /// The variant of a form and a shape.
 pub fn variant(form: Form, shape: Shape) -> Variant {
+    let Shape { rows, strips, lanes, turns, most_workgroups, reduction } = shape;
     let (label, floats, weights) = match form.loads {
-        Loads::F32(alignment) => ("linear_vector_f32", alignment, alignment.vector_loads()),
-        Loads::Q4(packing) => ("linear_vector_q4", packing.alignment(), packing.vector_loads(shape.outputs)),
+        Loads::F32(alignment) => ("linear_vector_f32", alignment, float_loads(alignment)),
+        Loads::Q4(packing) => ("linear_vector_q4", packing.alignment(), number_loads(packing, form.ending)),
     };
-    let Shape { rows, strips, lanes, outputs, turns, reduction } = shape;
-    let workgroup_size = strips * lanes;
-    let (lane_steps, across, subgroup_size) = match reduction {
-        Reduction::Subgroups(size) => (size.min(lanes).ilog2(), "subgroupShuffleXor(x, distance)", size),
-        Reduction::Memory => (0, "x", 0),
+    let (joined, across, subgroup_size) = match reduction {
+        Reduction::Subgroups(size) => (size.min(lanes), "subgroupShuffleXor(x, distance)", size),
+        Reduction::Memory => (1, "x", 0),
     };
-    let parts = parts(form.ending);
     let residual = if form.ending == Ending::Add { "residual[index]" } else { "0.0" };
+    let workgroup_size = strips * lanes;
     let block = format!(
         "const WORKGROUP_SIZE: u32 = {workgroup_size}u;\n\
          const LANES: u32 = {lanes}u;\n\
-         const LANE_STEPS: u32 = {lane_steps}u;\n\
+         const JOINED: u32 = {joined}u;\n\
          const TURNS: u32 = {turns}u;\n\
          const ROWS: u32 = {rows}u;\n\
-         const OUTPUTS: u32 = {outputs}u;\n\
-         const PARTS: u32 = {parts}u;\n\
+         const KEEPS_X: bool = {};\n\
          const HAS_NORM: bool = {};\n\
-         {}{}{weights}\
+         {}{weights}\
+         const OUTPUTS: u32 = {}u;\n\
          fn residual_at(index: u32) -> f32 {{ return {residual}; }}\n\
          {}\
          fn across(x: f32, distance: u32) -> f32 {{ return {across}; }}\n",
+        most_workgroups.is_some(),
         form.has_norm,
-        floats.loads(),
-        floats.norm_loads(),
+        x_loads(floats),
+        outputs(form.ending),
         ending(form.ending),
     );
-    let values = rows * (outputs * parts + u32::from(form.has_norm));
+    let partials = rows * workgroup_size / joined;
+    let buffers = if most_workgroups.is_some() { 2 } else { 1 };
+    let squares = if form.has_norm { partials } else { 1 };
     Variant {
         kernel: &KERNEL,
         label,
         block: block.into(),
         workgroup_size,
-        workgroup_bytes: (values * (workgroup_size >> lane_steps) * 4).next_multiple_of(16),
+        workgroup_bytes: partials * buffers * 16 + (squares * 4).next_multiple_of(16),
         needs: Needs { subgroup_size, ..Needs::default() },
     }
 }
 
-/// Rows of the weight for an element of the result.
-const fn parts(ending: Ending) -> u32 {
+/// How x and the weight of its norm are loaded.
+fn x_loads(alignment: Alignment) -> String {
+    let (floats, x, norm, inside) = match alignment {
+        Alignment::Four => (
+            "vec4<f32>",
+            "x[row * (params.in_features / 4u) + column / 4u]".to_owned(),
+            "norm[column / 4u]".to_owned(),
+            "quad",
+        ),
+        Alignment::One => ("f32", four("x[row * params.in_features + column + #u]"), four("norm[column + #u]"), INSIDE),
+    };
+    format!(
+        "alias Floats = {floats};\n\
+         fn x_quad(row: u32, column: u32) -> vec4<f32> {{ return {x}; }}\n\
+         fn norm_quad(column: u32) -> vec4<f32> {{ return {norm}; }}\n\
+         fn inside(quad: vec4<f32>, column: u32) -> vec4<f32> {{ return {inside}; }}\n"
+    )
+}
+
+/// How four columns of an f32 weight are loaded; it has no scales.
+fn float_loads(alignment: Alignment) -> String {
+    let (stored, load, values) = match alignment {
+        Alignment::Four => ("vec4<f32>", "weight[row * (params.in_features / 4u) + column / 4u]".to_owned(), "load"),
+        Alignment::One => ("f32", four("weight[row * params.in_features + column + #u]"), "inside(load, column)"),
+    };
+    format!(
+        "const COLUMNS: u32 = 4u;\n\
+         alias Stored = {stored};\n\
+         alias Load = vec4<f32>;\n\
+         fn load(row: u32, column: u32) -> Load {{ return {load}; }}\n\
+         fn values(load: Load, quad: u32, row: u32, column: u32) -> vec4<f32> {{ return {values}; }}\n\
+         alias Scales = f32;\n\
+         fn shared_scales(first_row: u32, column: u32) -> vec4<f32> {{ return vec4<f32>(1.0); }}\n"
+    )
+}
+
+/// How a word of eight columns is loaded, and what scales the four rows of a block have in common there: all, or none,
+/// where a word may have more than one and each number takes its own.
+fn number_loads(packing: Packing, ending: Ending) -> String {
+    const WORD: &str = "return weight[row * (params.in_features / 8u) + column / 8u];";
+    const ANY: &str = concat!(
+        "let first = row * (params.in_features / 2u) + column / 2u; let shift = first % 4u * 8u; ",
+        "return (weight[first / 4u] >> shift) | ((weight[first / 4u + 1u] << 1u) << (31u - shift));",
+    );
+    let numbers = "numbers(load >> (quad * 16u))";
+    let first = |row: &str, column: &str| format!("{column} / params.group * (PARTS * params.out_features) + {row}");
+    let shared = first("first_row", "column");
+    let (load, values, scales, shared) = match (packing, ending) {
+        (Packing::Loads | Packing::Words, Ending::Plain | Ending::Add) => {
+            (WORD, numbers.to_owned(), "vec4<f32>", format!("return scales[({shared}) / 4u];"))
+        }
+        (Packing::Loads | Packing::Words, Ending::SwiGlu) => (
+            WORD,
+            numbers.to_owned(),
+            "vec2<f32>",
+            format!("let i = ({shared}) / 2u; return vec4<f32>(scales[i], scales[i + params.out_features / 2u]);"),
+        ),
+        (Packing::Any, _) => {
+            let own = four(&format!("scales[{}]", first("row", "(column + #u)")));
+            (ANY, format!("inside({numbers} * {own}, column)"), "f32", "return vec4<f32>(1.0);".to_owned())
+        }
+    };
+    format!(
+        "const COLUMNS: u32 = 8u;\n\
+         alias Stored = u32;\n\
+         alias Load = u32;\n\
+         fn load(row: u32, column: u32) -> Load {{ {load} }}\n\
+         fn values(load: Load, quad: u32, row: u32, column: u32) -> vec4<f32> {{ return {values}; }}\n\
+         alias Scales = {scales};\n\
+         fn shared_scales(first_row: u32, column: u32) -> vec4<f32> {{ {shared} }}\n"
+    )
+}
+
+/// Elements of the result that four rows of the weight make.
+const fn outputs(ending: Ending) -> u32 {
     match ending {
-        Ending::Plain | Ending::Add => 1,
+        Ending::Plain | Ending::Add => 4,
         Ending::SwiGlu => 2,
     }
 }
@@ -118,14 +193,16 @@ const fn ending(ending: Ending) -> &'static str {
 
 /// Workgroups of a step.
 pub fn workgroups(problem: &LinearProblem, shape: Shape) -> u64 {
-    problem.out_features.div_ceil(shape.strips * shape.outputs).into()
+    let blocks = problem.out_features.div_ceil(shape.strips * outputs(problem.ending));
+    shape.most_workgroups.map_or(blocks, |most| blocks.min(most)).into()
 }
 
 /// Some of everything: all loads and endings, both reductions, few rows and many.
 pub(super) fn representatives() -> Vec<Variant> {
-    let memory = Shape { rows: 1, strips: 4, lanes: 16, outputs: 4, turns: 2, reduction: Reduction::Memory };
-    let subgroups = Shape { rows: 4, strips: 2, lanes: 32, outputs: 2, turns: 3, reduction: Reduction::Subgroups(32) };
-    let wide = Shape { rows: 2, strips: 1, lanes: 64, outputs: 1, turns: 1, reduction: Reduction::Subgroups(8) };
+    let reduction = Reduction::Subgroups(32);
+    let memory = Shape { rows: 1, strips: 2, lanes: 32, turns: 1, most_workgroups: None, reduction: Reduction::Memory };
+    let subgroups = Shape { rows: 4, strips: 1, lanes: 128, turns: 2, most_workgroups: None, reduction };
+    let wide = Shape { rows: 2, strips: 1, turns: 3, most_workgroups: Some(384), ..subgroups };
     let loads =
         [Loads::F32(Alignment::Four), Loads::F32(Alignment::One), Loads::Q4(Packing::Loads), Loads::Q4(Packing::Any)];
     let forms = loads.into_iter().flat_map(|loads| {
@@ -157,7 +234,10 @@ mod tests {
             has_norm: false,
             ending: Ending::Plain,
         };
-        let shape = Shape { rows: 1, strips: 2, lanes: 32, outputs: 4, turns: 1, reduction: Reduction::Memory };
-        assert_eq!([1, 8, 9].map(|outputs| workgroups(&problem(outputs), shape)), [1, 1, 2]);
+        let reduction = Reduction::Memory;
+        let shape = Shape { rows: 1, strips: 2, lanes: 32, turns: 1, most_workgroups: None, reduction };
+        assert_eq!([1, 8, 9, 800].map(|outputs| workgroups(&problem(outputs), shape)), [1, 1, 2, 100]);
+        let limited = Shape { most_workgroups: Some(10), ..shape };
+        assert_eq!([1, 80, 800].map(|outputs| workgroups(&problem(outputs), limited)), [1, 10, 10]);
     }
 }

@@ -1,36 +1,35 @@
 // linear_vector: a linear layer of up to ROWS rows of x, one pass over the weight, with a norm in front and an ending behind.
 //
-// A strip of LANES invocations computes OUTPUTS neighbouring elements of each row of the result, each from PARTS rows of
-// the weight. Its lanes share the columns. A lane loads COLUMNS of them at once, TURNS such loads before it uses the first,
-// and what it loads of x serves all the strip's rows of the weight. Where there is a norm, x is multiplied by its weight
-// only: the squares of x are summed beside the products, and the products are divided by their root in the end.
+// A strip of LANES invocations multiplies each row of x with four rows of the weight at a time, a block: four elements of
+// the result, or two where each takes a row of a gate and one of an up projection. Its lanes share the columns: a lane
+// loads COLUMNS of them at once, and TURNS such loads of each row before it uses the first. Where that is the whole row
+// (KEEPS_X), a lane's part of x is loaded once and kept for all blocks of its workgroup. Where there is a norm, x is
+// multiplied by its weight only: the squares of x are summed beside, and the products divided by their root in the end.
 //
-// The lanes' sums are added across subgroups, 2^LANE_STEPS lanes each, and what is left through workgroup memory, by the
-// invocation that writes the element. It loads bias and residual in the beginning, so that they are there in the end.
-// Rows of x and elements of the result past the last are computed as the last, and nobody writes them.
+// The lanes' sums are added across subgroups, JOINED lanes each, and what is left through workgroup memory, by the
+// invocation that writes the element. It loads bias and residual before the products are made, so that they are there in
+// the end. Rows of x and elements of the result past the last are computed as the last, and nobody writes them.
 
 // variant {
 const WORKGROUP_SIZE: u32 = 64u;
-const LANES: u32 = 16u;
-const LANE_STEPS: u32 = 0u;
-const TURNS: u32 = 2u;
+const LANES: u32 = 32u;
+const JOINED: u32 = 1u;
+const TURNS: u32 = 1u;
 const ROWS: u32 = 1u;
-const OUTPUTS: u32 = 4u;
-const PARTS: u32 = 1u;
+const KEEPS_X: bool = false;
 const HAS_NORM: bool = false;
 alias Floats = vec4<f32>;
-fn x_quad(first: u32) -> vec4<f32> { return x[first / 4u]; }
+fn x_quad(row: u32, column: u32) -> vec4<f32> { return x[row * (params.in_features / 4u) + column / 4u]; }
+fn norm_quad(column: u32) -> vec4<f32> { return norm[column / 4u]; }
 fn inside(quad: vec4<f32>, column: u32) -> vec4<f32> { return quad; }
-fn norm_quad(first: u32) -> vec4<f32> { return norm[first / 4u]; }
 const COLUMNS: u32 = 4u;
 alias Stored = vec4<f32>;
 alias Load = vec4<f32>;
-fn load(weight_row: u32, column: u32) -> Load { return weight[(weight_row * params.in_features + column) / 4u]; }
-fn where_there(load: Load, is_there: bool) -> Load { return select(vec4<f32>(0.0), load, is_there); }
-fn values(load: Load, quad: u32, column: u32, weight_row: u32) -> vec4<f32> { return load; }
+fn load(row: u32, column: u32) -> Load { return weight[row * (params.in_features / 4u) + column / 4u]; }
+fn values(load: Load, quad: u32, row: u32, column: u32) -> vec4<f32> { return load; }
 alias Scales = f32;
-fn shared_scales(column: u32, weight_row: u32) -> Scales { return 1.0; }
-fn scale(scales: Scales, output: u32) -> f32 { return scales; }
+fn shared_scales(first_row: u32, column: u32) -> vec4<f32> { return vec4<f32>(1.0); }
+const OUTPUTS: u32 = 4u;
 fn residual_at(index: u32) -> f32 { return 0.0; }
 fn ending(products: vec2<f32>, residual: f32) -> f32 { return products.x; }
 fn across(x: f32, distance: u32) -> f32 { return x; }
@@ -45,19 +44,16 @@ struct Params {
     eps: f32,    // of the norm
 }
 
+const PARTS: u32 = 4u / OUTPUTS;  // rows of the weight for an element of the result
 const QUADS: u32 = COLUMNS / 4u;
-const PRODUCTS: u32 = OUTPUTS * PARTS;  // of a strip and row
-const SUMS: u32 = ROWS * PRODUCTS;
-const LOADS: u32 = TURNS * PRODUCTS;
-const TURN_SCALES: u32 = TURNS * PARTS;
+const LOADS: u32 = TURNS * 4u;
+const TURN_QUADS: u32 = TURNS * QUADS;
+const XS: u32 = TURN_QUADS * ROWS;
 const STRIDE: u32 = LANES * COLUMNS;
 const STRIPS: u32 = WORKGROUP_SIZE / LANES;
 const GROUP_OUTPUTS: u32 = STRIPS * OUTPUTS;
-// What a strip leaves in workgroup memory: so many parts of each sum.
-const JOINED: u32 = 1u << LANE_STEPS;
-const PARTIALS: u32 = LANES / JOINED;
-const VALUES: u32 = SUMS + select(0u, ROWS, HAS_NORM);
-
+const PARTIALS: u32 = LANES / JOINED;  // what is left of a sum when subgroups have added
+const BUFFER: u32 = ROWS * STRIPS * PARTIALS * 4u;
 const POWERS: vec4<f32> = vec4<f32>(8388608.0, 524288.0, 32768.0, 2048.0);  // 2^23, 2^19, 2^15, 2^11
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -69,7 +65,9 @@ const POWERS: vec4<f32> = vec4<f32>(8388608.0, 524288.0, 32768.0, 2048.0);  // 2
 @group(0) @binding(6) var<storage, read> residual: array<f32>;
 @group(0) @binding(7) var<storage, read_write> out: array<f32>;
 
-var<workgroup> partial: array<f32, VALUES * STRIPS * PARTIALS>;
+// Blocks take turns: one is read while the next is written.
+var<workgroup> partial: array<f32, BUFFER * select(1u, 2u, KEEPS_X)>;
+var<workgroup> partial_squares: array<f32, select(1u, ROWS * STRIPS * PARTIALS, HAS_NORM)>;
 
 // Of a weight of 4-bit numbers, four from the low 16 bits up, less 8. Their bits are put where they stand into the mantissa
 // of the power of two of which they count the ones: that costs no shift and no conversion, and is exact.
@@ -82,24 +80,37 @@ fn add_dot(sum: f32, a: vec4<f32>, b: vec4<f32>) -> f32 {
     return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
 }
 
-// Adds up a value over 2^LANE_STEPS lanes and leaves the sum in workgroup memory.
-fn leave(value: u32, own: f32, local: u32) {
-    var sum = own;
-    for (var step = 0u; step < LANE_STEPS; step += 1u) { // unrolled
-        sum += across(sum, 1u << step);
+// Leaves four sums of each lane in workgroup memory, added over JOINED lanes. A lane keeps half of them in a step, and adds
+// those of a neighbour who keeps the others: six exchanges in place of twenty.
+fn leave(first: u32, lane: u32, sums: vec4<f32>) {
+    if (JOINED == 1u) {
+        for (var i = 0u; i < 4u; i += 1u) { // unrolled
+            partial[first + lane * 4u + i] = sums[i];
+        }
+        return;
     }
-    let lane = local % LANES;
-    if (lane % JOINED == 0u) {
-        partial[(value * STRIPS + local / LANES) * PARTIALS + lane / JOINED] = sum;
+    let is_odd = (lane & 1u) != 0u;
+    let kept = select(sums.xz, sums.yw, is_odd);
+    let given = select(sums.yw, sums.xz, is_odd);
+    let pair = kept + vec2<f32>(across(given.x, 1u), across(given.y, 1u));
+    let is_high = (lane & 2u) != 0u;
+    var sum = select(pair.x, pair.y, is_high) + across(select(pair.y, pair.x, is_high), 2u);
+    for (var distance = 4u; distance < JOINED; distance *= 2u) {
+        sum += across(sum, distance);
+    }
+    if (lane % JOINED < 4u) {
+        partial[first + lane / JOINED * 4u + lane % JOINED] = sum;
     }
 }
 
-fn total(value: u32, strip: u32) -> f32 {
-    var sum = 0.0;
-    for (var part = 0u; part < PARTIALS; part += 1u) {
-        sum += partial[(value * STRIPS + strip) * PARTIALS + part];
+fn leave_squares(first: u32, lane: u32, squares: f32) {
+    var sum = squares;
+    for (var distance = 1u; distance < JOINED; distance *= 2u) {
+        sum += across(sum, distance);
     }
-    return sum;
+    if (lane % JOINED == 0u) {
+        partial_squares[first + lane / JOINED] = sum;
+    }
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -108,118 +119,135 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    let first_output = (group.y * groups.x + group.x) * GROUP_OUTPUTS;
-    if (first_output >= params.out_features) {
-        return;
-    }
+    let blocks = (params.out_features + GROUP_OUTPUTS - 1u) / GROUP_OUTPUTS;
+    let group_blocks = select(1u, (blocks + groups.x * groups.y - 1u) / (groups.x * groups.y), KEEPS_X);
+    let first_block = (group.y * groups.x + group.x) * group_blocks;
+    let end_block = min(first_block + group_blocks, blocks);
+    let lane = local % LANES;
+    let strip = local / LANES;
+    let last_column = (params.in_features - 1u) / COLUMNS * COLUMNS;
 
-    // The element that this invocation writes.
+    // The element that this invocation writes, of each block.
     let own_row = local / GROUP_OUTPUTS;
     let own_place = local % GROUP_OUTPUTS;
-    let own_output = first_output + own_place;
-    let is_own = own_row < params.rows && own_output < params.out_features;
-    let own_index = own_row * params.out_features + own_output;
-    var added = vec2<f32>(0.0);
-    var own_residual = 0.0;
-    if (is_own) {
-        own_residual = residual_at(own_index);
-        if (params.has_bias != 0u) {
-            for (var part = 0u; part < PARTS; part += 1u) { // unrolled
-                added[part] = bias[part * params.out_features + own_output];
-            }
-        }
-    }
 
-    let lane = local % LANES;
-    var weight_rows: array<u32, PRODUCTS>;
-    for (var part = 0u; part < PARTS; part += 1u) { // unrolled
-        for (var output = 0u; output < OUTPUTS; output += 1u) { // unrolled
-            let wanted = first_output + local / LANES * OUTPUTS + output;
-            weight_rows[part * OUTPUTS + output] = part * params.out_features + min(wanted, params.out_features - 1u);
-        }
-    }
-    var sums: array<f32, SUMS>;
-    for (var sum = 0u; sum < SUMS; sum += 1u) { // unrolled
-        sums[sum] = 0.0;
-    }
+    var xs: array<vec4<f32>, XS>;
     var squares: array<f32, ROWS>;
     for (var row = 0u; row < ROWS; row += 1u) { // unrolled
         squares[row] = 0.0;
     }
-
-    let last_column = (params.in_features - 1u) / COLUMNS * COLUMNS;
-    var loads: array<Load, LOADS>;
-    var turn_scales: array<Scales, TURN_SCALES>;
-    var dots: array<f32, SUMS>;
-    for (var first = lane * COLUMNS; first < params.in_features; first += TURNS * STRIDE) {
-        for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
-            let column = min(first + turn * STRIDE, last_column);
-            for (var product = 0u; product < PRODUCTS; product += 1u) { // unrolled
-                loads[turn * PRODUCTS + product] = load(weight_rows[product], column);
-            }
-            for (var part = 0u; part < PARTS; part += 1u) { // unrolled
-                turn_scales[turn * PARTS + part] = shared_scales(column, weight_rows[part * OUTPUTS]);
+    for (var block = first_block; block < end_block; block += 1u) {
+        let own_output = block * GROUP_OUTPUTS + own_place;
+        let is_own = own_row < params.rows && own_output < params.out_features;
+        let own_index = own_row * params.out_features + own_output;
+        var added = vec2<f32>(0.0);
+        var own_residual = 0.0;
+        if (is_own) {
+            own_residual = residual_at(own_index);
+            if (params.has_bias != 0u) {
+                for (var part = 0u; part < PARTS; part += 1u) { // unrolled
+                    added[part] = bias[part * params.out_features + own_output];
+                }
             }
         }
-        for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
-            let wanted = first + turn * STRIDE;
-            let is_there = wanted < params.in_features;
-            for (var product = 0u; product < PRODUCTS; product += 1u) { // unrolled
-                loads[turn * PRODUCTS + product] = where_there(loads[turn * PRODUCTS + product], is_there);
+
+        var rows: array<u32, 4>;
+        for (var product = 0u; product < 4u; product += 1u) { // unrolled
+            let output = block * GROUP_OUTPUTS + strip * OUTPUTS + product % OUTPUTS;
+            rows[product] = min(output, params.out_features - 1u) + product / OUTPUTS * params.out_features;
+        }
+        var sums: array<vec4<f32>, ROWS>;
+        for (var row = 0u; row < ROWS; row += 1u) { // unrolled
+            sums[row] = vec4<f32>(0.0);
+        }
+        var loads: array<Load, LOADS>;
+        var scale: array<vec4<f32>, TURNS>;
+        var dots: array<vec4<f32>, ROWS>;
+        var first = lane * COLUMNS;
+        loop {
+            if (!KEEPS_X && first >= params.in_features) {
+                break;
             }
-            for (var sum = 0u; sum < SUMS; sum += 1u) { // unrolled
-                dots[sum] = 0.0;
+            for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
+                let column = min(first + turn * STRIDE, last_column);
+                for (var product = 0u; product < 4u; product += 1u) { // unrolled
+                    loads[turn * 4u + product] = load(rows[product], column);
+                }
+                scale[turn] = shared_scales(rows[0u], column);
             }
-            for (var quad = 0u; quad < QUADS; quad += 1u) { // unrolled
-                let column = min(wanted, last_column) + quad * 4u;
-                var ws: array<vec4<f32>, PRODUCTS>;
-                for (var product = 0u; product < PRODUCTS; product += 1u) { // unrolled
-                    ws[product] = values(loads[turn * PRODUCTS + product], quad, column, weight_rows[product]);
+            if (!KEEPS_X || block == first_block) {
+                for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
+                    let is_there = first + turn * STRIDE < params.in_features;
+                    let turn_column = min(first + turn * STRIDE, last_column);
+                    for (var quad = 0u; quad < QUADS; quad += 1u) { // unrolled
+                        let column = turn_column + quad * 4u;
+                        for (var row = 0u; row < ROWS; row += 1u) { // unrolled
+                            var own_x = inside(x_quad(min(row, params.rows - 1u), column), column);
+                            own_x = select(vec4<f32>(0.0), own_x, is_there);
+                            if (HAS_NORM) {
+                                squares[row] = add_dot(squares[row], own_x, own_x);
+                                own_x *= inside(norm_quad(column), column);
+                            }
+                            xs[(turn * QUADS + quad) * ROWS + row] = own_x;
+                        }
+                    }
+                }
+            }
+            for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
+                let column = min(first + turn * STRIDE, last_column);
+                for (var row = 0u; row < ROWS; row += 1u) { // unrolled
+                    dots[row] = vec4<f32>(0.0);
+                }
+                for (var quad = 0u; quad < QUADS; quad += 1u) { // unrolled
+                    let w0 = values(loads[turn * 4u], quad, rows[0u], column + quad * 4u);
+                    let w1 = values(loads[turn * 4u + 1u], quad, rows[1u], column + quad * 4u);
+                    let w2 = values(loads[turn * 4u + 2u], quad, rows[2u], column + quad * 4u);
+                    let w3 = values(loads[turn * 4u + 3u], quad, rows[3u], column + quad * 4u);
+                    for (var row = 0u; row < ROWS; row += 1u) { // unrolled
+                        let own_x = xs[(turn * QUADS + quad) * ROWS + row];
+                        dots[row].x = add_dot(dots[row].x, w0, own_x);
+                        dots[row].y = add_dot(dots[row].y, w1, own_x);
+                        dots[row].z = add_dot(dots[row].z, w2, own_x);
+                        dots[row].w = add_dot(dots[row].w, w3, own_x);
+                    }
                 }
                 for (var row = 0u; row < ROWS; row += 1u) { // unrolled
-                    let row_start = min(row, params.rows - 1u) * params.in_features;
-                    let quad_x = select(vec4<f32>(0.0), inside(x_quad(row_start + column), column), is_there);
-                    var xs = quad_x;
-                    if (HAS_NORM) {
-                        squares[row] = add_dot(squares[row], quad_x, quad_x);
-                        xs *= inside(norm_quad(column), column);
-                    }
-                    for (var product = 0u; product < PRODUCTS; product += 1u) { // unrolled
-                        dots[row * PRODUCTS + product] = add_dot(dots[row * PRODUCTS + product], ws[product], xs);
-                    }
+                    sums[row] += dots[row] * scale[turn];
                 }
             }
-            for (var row = 0u; row < ROWS; row += 1u) { // unrolled
-                for (var product = 0u; product < PRODUCTS; product += 1u) { // unrolled
-                    let factor = scale(turn_scales[turn * PARTS + product / OUTPUTS], product % OUTPUTS);
-                    sums[row * PRODUCTS + product] += dots[row * PRODUCTS + product] * factor;
-                }
+            if (KEEPS_X) {
+                break;
             }
+            first += TURNS * STRIDE;
         }
-    }
 
-    for (var sum = 0u; sum < SUMS; sum += 1u) { // unrolled
-        leave(sum, sums[sum], local);
-    }
-    if (HAS_NORM) {
+        let buffer = block % 2u * select(0u, BUFFER, KEEPS_X);
         for (var row = 0u; row < ROWS; row += 1u) { // unrolled
-            leave(SUMS + row, squares[row], local);
+            leave(buffer + (row * STRIPS + strip) * PARTIALS * 4u, lane, sums[row]);
+        }
+        if (HAS_NORM && block == first_block) {
+            for (var row = 0u; row < ROWS; row += 1u) { // unrolled
+                leave_squares((row * STRIPS + strip) * PARTIALS, lane, squares[row]);
+            }
+        }
+        workgroupBarrier();
+
+        if (is_own) {
+            let own_partials = (own_row * STRIPS + own_place / OUTPUTS) * PARTIALS;
+            var products = vec2<f32>(0.0);
+            var sum_squares = 0.0;
+            for (var i = 0u; i < PARTIALS; i += 1u) {
+                for (var part = 0u; part < PARTS; part += 1u) { // unrolled
+                    products[part] += partial[buffer + (own_partials + i) * 4u + part * OUTPUTS + own_place % OUTPUTS];
+                }
+                if (HAS_NORM) {
+                    sum_squares += partial_squares[own_partials + i];
+                }
+            }
+            if (HAS_NORM) {
+                products *= inverseSqrt(sum_squares / f32(params.in_features) + params.eps);
+            }
+            out[own_index] = ending(products + added, own_residual);
         }
     }
-    workgroupBarrier();
-
-    if (!is_own) {
-        return;
-    }
-    let strip = own_place / OUTPUTS;
-    var factor = 1.0;
-    if (HAS_NORM) {
-        factor = inverseSqrt(total(SUMS + own_row, strip) / f32(params.in_features) + params.eps);
-    }
-    var products = vec2<f32>(0.0);
-    for (var part = 0u; part < PARTS; part += 1u) { // unrolled
-        let value = own_row * PRODUCTS + part * OUTPUTS + own_place % OUTPUTS;
-        products[part] = total(value, strip) * factor + added[part];
-    }
-    out[own_index] = ending(products, own_residual);
 }

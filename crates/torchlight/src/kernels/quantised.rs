@@ -3,7 +3,7 @@
 //! Two numbers stand in a byte, the even column in its low half. A group of columns shares a scale:
 //! value = (number - 8) * scale.
 
-use super::linear::{Alignment, four};
+use super::linear::Alignment;
 
 /// How much of a weight is loaded at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,47 +33,6 @@ impl Packing {
             Self::Loads | Self::Words => Alignment::Four,
             Self::Any => Alignment::One,
         }
-    }
-
-    /// How the vector kernel loads a word of eight columns, and the `values` of its quads; of `outputs` rows the scales that
-    /// they have each in common, or none where each value has its own.
-    pub(super) fn vector_loads(self, outputs: u32) -> String {
-        const WORDS: &str = "{ return weight[(weight_row * (params.in_features / 2u) + column / 2u) / 4u]; }";
-        const ANY: &str = concat!(
-            "{ let first = weight_row * (params.in_features / 2u) + column / 2u; let shift = first % 4u * 8u; ",
-            "return (weight[first / 4u] >> shift) | ((weight[first / 4u + 1u] << 1u) << (31u - shift)); }",
-        );
-        let row_scales = "(PARTS * params.out_features)";
-        let (load, values, [scales, shared, scale]) = match self {
-            Self::Loads | Self::Words => {
-                let (scales, scale) = match outputs {
-                    1 => ("f32".to_owned(), "scales"),
-                    _ => (format!("vec{outputs}<f32>"), "scales[output]"),
-                };
-                let index = format!("column / params.group * {row_scales} + weight_row");
-                let shared = match outputs {
-                    1 => format!("scales[{index}]"),
-                    _ => format!("scales[({index}) / OUTPUTS]"),
-                };
-                (WORDS, "numbers(load >> (quad * 16u))".to_owned(), [scales, shared, scale.to_owned()])
-            }
-            Self::Any => {
-                let own = four(&format!("scales[(column + #u) / params.group * {row_scales} + weight_row]"));
-                let values = format!("inside(numbers(load >> (quad * 16u)) * {own}, column)");
-                (ANY, values, ["f32", "1.0", "scales"].map(str::to_owned))
-            }
-        };
-        format!(
-            "const COLUMNS: u32 = 8u;\n\
-             alias Stored = u32;\n\
-             alias Load = u32;\n\
-             fn load(weight_row: u32, column: u32) -> Load {load}\n\
-             fn where_there(load: Load, is_there: bool) -> Load {{ return load; }}\n\
-             fn values(load: Load, quad: u32, column: u32, weight_row: u32) -> vec4<f32> {{ return {values}; }}\n\
-             alias Scales = {scales};\n\
-             fn shared_scales(column: u32, weight_row: u32) -> Scales {{ return {shared}; }}\n\
-             fn scale(scales: Scales, output: u32) -> f32 {{ return {scale}; }}\n"
-        )
     }
 }
 

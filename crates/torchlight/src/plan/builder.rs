@@ -83,7 +83,8 @@ impl Builder<'_, '_> {
             for id in node.operator.reads().into_iter().chain(node.operator.writes()) {
                 let size_bytes = self.size_bytes(id).next_multiple_of(16);
                 let buffer = BufferPlan { size_bytes, role: Role::Shared };
-                limits::check_buffer(&self.facts.limits, &self.name(id), &buffer, "")?;
+                let hint = limits::way_out(&self.facts.limits, &self.graph.tensor(id).origin, self.dtypes[id.index()]);
+                limits::check_buffer(&self.facts.limits, &self.name(id), &buffer, hint)?;
                 limits::check_elements(&self.name(id), self.graph.tensor(id).bound.elements())?;
             }
         }

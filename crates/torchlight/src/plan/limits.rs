@@ -2,7 +2,9 @@
 
 use super::{BufferPlan, DeviceLimits};
 use crate::error::{Error, Result};
+use crate::graph::Origin;
 use crate::kernels::{Grid, Variant};
+use crate::tensor::DType;
 
 /// Kernels index elements with u32, and a folded grid may overshoot its last row.
 const MAX_ELEMENTS: u64 = u32::MAX as u64 - 65535 * 256;
@@ -20,6 +22,18 @@ pub(super) fn check_buffer(limits: &DeviceLimits, what: &str, buffer: &BufferPla
         limit,
         hint: hint.to_owned(),
     })
+}
+
+/// What would help where a tensor is too large for a buffer, or nothing.
+pub(super) fn way_out(limits: &DeviceLimits, origin: &Origin<'_>, dtype: DType) -> &'static str {
+    match (origin, dtype) {
+        _ if limits.largest_binding() == DeviceLimits::WEBGPU_DEFAULTS.largest_binding() => {
+            "; these are WebGPU's default limits, and those of the adapter may be larger"
+        }
+        (Origin::State(_), DType::F32) => "; a cache of f16 takes half of it",
+        (Origin::Constant(_) | Origin::Joined(_), DType::F32) => "; weights of 4 bits take an eighth of it",
+        _ => "",
+    }
 }
 
 /// Holds the elements of a tensor against what kernels can count: smaller elements than f32 may be more than a buffer of f32

@@ -19,7 +19,8 @@ pub enum TimestampMode {
     Pass,
     /// Inside a shared pass, before and after each dispatch, where the device offers it.
     Inside,
-    /// At begin and end of each pass that the plan has by itself: the time of a run, undisturbed. A sample is a pass.
+    /// At begin and end of each pass that the plan has by itself: the time that a run takes the device, undisturbed. A sample
+    /// is a pass.
     Run,
 }
 

@@ -1,7 +1,7 @@
 //! What a device was measured to do: the ceilings that kernels are held against.
 
 use crate::error::{Error, Result};
-use crate::gpu::{Clock, Download, Engine, EngineOptions, Gpu, Run, Submitted};
+use crate::gpu::{BoundsChecks, Clock, Download, Engine, Gpu, Run, Submitted};
 use crate::kernels::calibrate_fma::Real;
 use crate::kernels::{Grid, Variant, Work, calibrate_copy, calibrate_fma, calibrate_matrix};
 use crate::plan::{BufferId, BufferPlan, Dispatch, Launch, PARAMS_SLOT_BYTES, Plan, Role, Step, VariantId};
@@ -190,8 +190,7 @@ impl Repeat {
     async fn new(gpu: &Gpu, probe: &Probe) -> Result<Self> {
         let facts = gpu.facts();
         let plan = plan(probe, facts.limits.max_compute_workgroups_per_dimension);
-        let options = EngineOptions { readback_bytes: 16, ..EngineOptions::default() };
-        let engine = Engine::new(gpu, &plan, options).await?;
+        let engine = Engine::new(gpu, &plan, BoundsChecks::default()).await?;
         let mut params = [0; PARAMS_SLOT_BYTES as usize];
         let workgroups = probe.launch.resolve_fixed(&mut params);
         let grid = Grid::fold(workgroups, plan.max_workgroups_per_dimension)
@@ -204,17 +203,18 @@ impl Repeat {
     /// Nanoseconds of a run: by the device's clock, or else the host's.
     async fn run(&mut self) -> Result<f64> {
         // A download of a few bytes makes the host wait for the run.
-        let downloads = [Download { output: 0, buffer: BufferId(0), size_bytes: 16, offset_bytes: 0 }];
+        let downloads = [start_of(BufferId(0), 16)];
         let clock = Clock::start();
         let run = Run {
             params: &self.params,
             grids: &[Some(self.grid)],
             downloads: &downloads,
+            most_downloaded_bytes: 16,
             timestamps: self.timestamps,
             tap: None,
         };
         let Submitted { pending, stamps, .. } = self.engine.submit(&self.plan, run)?;
-        pending.bytes().await?;
+        pending.arrived().await?;
         let host_ns = clock.now_ns();
         self.engine.poll()?;
         let stamped = match stamps.and_then(|mut stamps| stamps.take_ready()) {
@@ -223,6 +223,11 @@ impl Repeat {
         };
         Ok(stamped.map_or(host_ns, |ticks| ticks as f64 * self.period_ns))
     }
+}
+
+/// The start of a buffer, as the only download.
+fn start_of(buffer: BufferId, size_bytes: u64) -> Download {
+    Download { output: 0, buffer, from_offset_bytes: 0, size_bytes, offset_bytes: 0 }
 }
 
 #[cfg(test)]
@@ -239,21 +244,22 @@ mod tests {
     fn result(probe: &Probe, source: &[f32]) -> Vec<f32> {
         let gpu = gpu();
         let plan = plan(probe, 65535);
-        let mut engine = pollster::block_on(Engine::new(
-            &gpu,
-            &plan,
-            EngineOptions { readback_bytes: probe.buffer_bytes, ..EngineOptions::default() },
-        ))
-        .unwrap();
+        let mut engine = pollster::block_on(Engine::new(&gpu, &plan, BoundsChecks::default())).unwrap();
         engine.upload(BufferId(0), bytemuck::cast_slice(source));
         let mut params = [0; PARAMS_SLOT_BYTES as usize];
         let grid = Grid::fold(probe.launch.resolve_fixed(&mut params), 65535).unwrap();
         let last = BufferId(plan.buffers.len() as u32 - 1);
-        let downloads = [Download { output: 0, buffer: last, size_bytes: probe.buffer_bytes, offset_bytes: 0 }];
-        let (grids, timestamps) = ([Some(grid)], TimestampMode::Off);
-        let run = Run { params: &params, grids: &grids, downloads: &downloads, timestamps, tap: None };
+        let run = Run {
+            params: &params,
+            grids: &[Some(grid)],
+            downloads: &[start_of(last, probe.buffer_bytes)],
+            most_downloaded_bytes: probe.buffer_bytes,
+            timestamps: TimestampMode::Off,
+            tap: None,
+        };
         let pending = engine.submit(&plan, run).unwrap().pending;
-        bytemuck::pod_collect_to_vec(&pollster::block_on(pending.bytes()).unwrap())
+        let arrived = pollster::block_on(pending.arrived()).unwrap();
+        arrived.read(|bytes| Ok(bytemuck::pod_collect_to_vec(bytes))).unwrap()
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A language model, token by token: what was pushed stays in the program's caches, and the next token's logits come out.
 
-use super::{Input, Output, Session};
+use super::outputs::{Results, Wanted};
+use super::{Input, Session};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, GraphInput, GraphOutput, Operator};
 use crate::tensor::{DType, TensorView};
@@ -89,8 +90,11 @@ impl Generator {
         for chunk in tokens.chunks(self.convention.max_step as usize) {
             self.step.fill(&self.convention, chunk, self.position);
             self.session.set_step(self.position.into());
-            let ran = self.session.run(&self.step.views(&self.convention, chunk.len() as u32)?);
-            self.advance(chunk.len() as u32, ran).inspect_err(|_| self.position = start)?;
+            let inputs = self.step.views(&self.convention, chunk.len() as u32)?;
+            let wanted = Wanted::LastRowOf(self.convention.logits);
+            let take = |results: Results<'_>| results.row().map(|row| copy_f32(row, &mut self.logits));
+            self.session.step((&inputs, wanted), take).inspect_err(|_| self.position = start)?;
+            self.position += chunk.len() as u32;
         }
         Ok(&self.logits)
     }
@@ -105,8 +109,11 @@ impl Generator {
         for chunk in tokens.chunks(self.convention.max_step as usize) {
             self.step.fill(&self.convention, chunk, self.position);
             self.session.set_step(self.position.into());
-            let ran = self.session.run_async(&self.step.views(&self.convention, chunk.len() as u32)?).await;
-            self.advance(chunk.len() as u32, ran).inspect_err(|_| self.position = start)?;
+            let inputs = self.step.views(&self.convention, chunk.len() as u32)?;
+            let wanted = Wanted::LastRowOf(self.convention.logits);
+            let take = |results: Results<'_>| results.row().map(|row| copy_f32(row, &mut self.logits));
+            self.session.step_async((&inputs, wanted), take).await.inspect_err(|_| self.position = start)?;
+            self.position += chunk.len() as u32;
         }
         Ok(&self.logits)
     }
@@ -176,18 +183,6 @@ impl Generator {
             None => Ok(()),
         }
     }
-
-    /// Takes over what a step of so many tokens gave.
-    fn advance(&mut self, tokens: u32, ran: Result<Vec<Output>>) -> Result<()> {
-        let outputs = ran?;
-        let logits = outputs.get(self.convention.logits).and_then(Output::tensor);
-        let bytes = logits.ok_or_else(|| Error::Gpu("the step returned no logits".into()))?.bytes();
-        let last = bytes.len().saturating_sub(self.convention.vocab_size as usize * 4);
-        self.logits.clear();
-        self.logits.extend(bytes[last..].as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
-        self.position += tokens;
-        Ok(())
-    }
 }
 
 impl StepInputs {
@@ -206,6 +201,12 @@ impl StepInputs {
         let position = TensorView::new(position_dtype, &[1], &self.input_pos)?.into();
         Ok(if convention.tokens < convention.input_pos { [tokens, position] } else { [position, tokens] })
     }
+}
+
+/// The memory of `values` is reused.
+fn copy_f32(bytes: &[u8], values: &mut Vec<f32>) {
+    values.clear();
+    values.extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
 }
 
 /// Ids and positions fit 31 bits: they lie below sizes of tensors.

@@ -2,12 +2,16 @@
 
 mod attention;
 mod calibrate;
+mod constants;
 mod generator;
 mod half;
 mod inputs;
+mod loading;
 mod options;
 mod outputs;
 mod profiler;
+mod states;
+mod step;
 
 pub use attention::{Attention, AttentionShape};
 pub use calibrate::{WarmUp, calibrate_async, warm_up_async};
@@ -15,25 +19,25 @@ pub use calibrate::{WarmUp, calibrate_async, warm_up_async};
 pub use calibrate::{calibrate, warm_up};
 pub use generator::Generator;
 pub use inputs::Input;
+pub use loading::Loading;
 pub use options::SessionOptions;
 pub use outputs::Output;
 
-use std::borrow::Cow;
-
-use crate::error::{Error, Result};
-use crate::gpu::{Clock, Command, Download, Engine, EngineOptions, Gpu, Pending, Run, Submitted};
-use crate::graph::{Fusion, Graph, GraphOutput, Live, Origin, TensorId};
+use crate::error::Result;
+use crate::gpu::{Clock, Download, Engine, Gpu};
+use crate::graph::{Fusion, Graph, Live};
 use crate::kernels::Grid;
-use crate::plan::{BufferId, DeviceFacts, Implementation, PARAMS_SLOT_BYTES, Plan, Role};
-use crate::profile::{HostTimes, Profile, TimestampMode};
-use crate::tensor::{DType, HostTensor};
+use crate::plan::{DeviceFacts, Implementation, PARAMS_SLOT_BYTES, Plan};
+use crate::profile::{Profile, TimestampMode};
 use inputs::Inputs;
-use profiler::{Moments, Profiler, RunFacts};
+use outputs::Wanted;
+use profiler::Profiler;
+use states::{State, clear_zeros, states};
 
 /// A method of a program, ready to run again and again.
 ///
 /// Buffers, pipelines and bind groups are made by [`Session::new`]; a run writes inputs and params, encodes once and
-/// submits once. Caches inside the graph keep their content from run to run until [`Session::reset`]. After an error
+/// submits, a long run in parts. Caches inside the graph keep their content from run to run until [`Session::reset`]. After an error
 /// that is not [`Error::Gpu`] nothing has changed.
 ///
 /// ```no_run
@@ -68,21 +72,6 @@ pub struct Session {
     clock: Clock,
 }
 
-/// A run under way.
-struct Started {
-    pending: Pending,
-    begun_ns: f64,
-}
-
-/// A tensor that lives as long as the session.
-#[derive(Debug)]
-struct State {
-    tensor: TensorId,
-    buffer: BufferId,
-    /// The program's bytes, or nothing where they are all zero.
-    initial: Option<Vec<u8>>,
-}
-
 impl Session {
     /// Plans the graph for the device, makes buffers and pipelines, and uploads constants and caches.
     ///
@@ -98,16 +87,48 @@ impl Session {
     /// # Errors
     /// As [`Session::new`].
     pub async fn new_async(gpu: &Gpu, graph: &Graph<'_>, options: SessionOptions) -> Result<Self> {
+        Self::new_with_progress_async((gpu, graph), options, |_| {}).await
+    }
+
+    /// [`Session::new`], which tells how far it has come: models take seconds.
+    ///
+    /// Constants are uploaded in pieces, of which a few MiB are under way at a time: besides the program's bytes, which may
+    /// be a mapping, no copy of them lies in the host's memory.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn new_with_progress(
+        (gpu, graph): (&Gpu, &Graph<'_>),
+        options: SessionOptions,
+        progress: impl FnMut(Loading),
+    ) -> Result<Self> {
+        pollster::block_on(Self::new_with_progress_async((gpu, graph), options, progress))
+    }
+
+    /// [`Session::new_with_progress`] for executors and browsers.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub async fn new_with_progress_async(
+        (gpu, graph): (&Gpu, &Graph<'_>),
+        options: SessionOptions,
+        mut progress: impl FnMut(Loading),
+    ) -> Result<Self> {
         let fused = match options.fusion {
             Fusion::On => Some(graph.clone().fused(gpu.facts().limits.largest_binding())),
             Fusion::Off => None,
         };
         let graph = fused.as_ref().unwrap_or(graph);
         let plan = Plan::new(graph, gpu.facts(), options.plan())?;
-        let readback_bytes = graph.outputs.iter().map(|output| largest_download(graph, output)).sum();
-        let engine = Engine::new(gpu, &plan, EngineOptions { readback_bytes, checks: options.checks }).await?;
-        upload_constants(&engine, &plan, graph);
+        progress(Loading::Planned);
+        let all = plan.variants.len();
+        let compiled = |pipelines| progress(Loading::Compiled { pipelines, all });
+        gpu.compiled(&plan.variants, options.checks, compiled).await?;
+        let engine = Engine::new(gpu, &plan, options.checks).await?;
         let states = states(&plan, graph);
+        clear_zeros(&engine, &states);
+        constants::upload(&engine, (&plan, graph, &states), &mut progress).await?;
         let dispatches = plan.dispatches().count();
         let mut session = Self {
             engine,
@@ -125,7 +146,6 @@ impl Session {
             graph: graph.without_constants(),
             plan,
         };
-        session.upload_states();
         session.set_timestamps(options.timestamps);
         Ok(session)
     }
@@ -140,9 +160,7 @@ impl Session {
     /// [`Error::Gpu`] where the device failed.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn run(&mut self, inputs: &[Input<'_>]) -> Result<Vec<Output>> {
-        span!("run");
-        let run = self.start(inputs, None)?;
-        self.wait(run)
+        self.step((inputs, Wanted::Outputs), |results| results.outputs())
     }
 
     /// [`Session::run`] for executors and browsers.
@@ -150,11 +168,7 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     pub async fn run_async(&mut self, inputs: &[Input<'_>]) -> Result<Vec<Output>> {
-        let Started { pending, begun_ns } = self.start(inputs, None)?;
-        let waiting_ns = self.clock.now_ns();
-        let bytes = pending.bytes().await?;
-        let arrived_ns = self.clock.now_ns();
-        self.finish(Moments { begun_ns, waiting_ns, arrived_ns }, &bytes)
+        self.step_async((inputs, Wanted::Outputs), |results| results.outputs()).await
     }
 
     /// [`Session::run`], with every command that reached the device between the params write and the results.
@@ -162,35 +176,16 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     #[cfg(not(target_arch = "wasm32"))]
-    pub fn run_recorded(&mut self, inputs: &[Input<'_>]) -> Result<(Vec<Output>, Vec<Command>)> {
+    pub fn run_recorded(&mut self, inputs: &[Input<'_>]) -> Result<(Vec<Output>, Vec<crate::gpu::Command>)> {
         let mut commands = Vec::new();
-        let run = self.start(inputs, Some(&mut commands))?;
-        Ok((self.wait(run)?, commands))
+        let run = self.start((inputs, Wanted::Outputs), Some(&mut commands))?;
+        Ok((self.wait(run, |results| results.outputs())?, commands))
     }
 
     /// Puts the caches inside the graph back to the program's content, and forgets inputs left on the device.
     pub fn reset(&mut self) {
-        self.upload_states();
+        self.reset_states();
         self.inputs.forget();
-    }
-
-    /// The caches inside the graph, as they are now: for each attention operator keys, then values.
-    ///
-    /// # Errors
-    /// [`Error::Gpu`] where the device failed.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn read_states(&self) -> Result<Vec<HostTensor>> {
-        let pending = self.start_read_states()?;
-        pending.wait()?;
-        self.finish_read_states(&pollster::block_on(pending.bytes())?)
-    }
-
-    /// [`Session::read_states`] for executors and browsers.
-    ///
-    /// # Errors
-    /// As [`Session::read_states`].
-    pub async fn read_states_async(&self) -> Result<Vec<HostTensor>> {
-        self.finish_read_states(&self.start_read_states()?.bytes().await?)
     }
 
     /// Takes the profile of the runs since the last take. It can be taken at any time, and waits for nothing: a run
@@ -235,190 +230,11 @@ impl Session {
     pub fn graph(&self) -> &Graph<'static> {
         &self.graph
     }
-
-    /// Prepares a run and submits it.
-    fn start(&mut self, inputs: &[Input<'_>], tap: Option<&mut Vec<Command>>) -> Result<Started> {
-        let begun_ns = self.clock.now_ns();
-        self.prepare(inputs)?;
-        let prepare_ns = self.clock.now_ns() - begun_ns;
-        let run = Run {
-            params: &self.params,
-            grids: &self.grids,
-            downloads: &self.downloads,
-            timestamps: self.timestamps,
-            tap,
-        };
-        let Submitted { pending, stamps, encode_ns, submit_ns } = self.engine.submit(&self.plan, run)?;
-        let host = HostTimes { prepare_ns, encode_ns, submit_ns, ..HostTimes::default() };
-        let facts = RunFacts { mode: self.timestamps, start_ns: begun_ns, host };
-        self.profiler.submitted(facts, stamps, || match self.timestamps {
-            TimestampMode::Run => profiler::describe_passes(&self.plan, &self.live, &self.grids),
-            _ => profiler::describe(&self.plan, &self.graph, &self.live, &self.grids),
-        });
-        Ok(Started { pending, begun_ns })
-    }
-
-    /// Checks inputs, infers shapes, fills params, and only then uploads.
-    fn prepare(&mut self, inputs: &[Input<'_>]) -> Result<()> {
-        span!("prepare");
-        let known = &mut self.inputs;
-        known.accept((&self.graph, &self.plan), inputs)?;
-        for (input, dims) in self.graph.inputs.iter().zip(known.dims()) {
-            self.live.set_dims(input.tensor, dims);
-        }
-        self.live.infer(&self.graph.nodes, |input| known.integers(input))?;
-        self.resolve()?;
-        for (index, input) in inputs.iter().enumerate() {
-            if let (Some(buffer), Some(bytes)) = (self.input_buffer(index), self.inputs.device_bytes(index, input)) {
-                self.engine.upload(buffer, bytes);
-            }
-        }
-        self.plan_downloads(inputs);
-        self.inputs.commit();
-        Ok(())
-    }
-
-    /// Params and grid of every dispatch, from live shapes.
-    fn resolve(&mut self) -> Result<()> {
-        self.plan.choose(&self.graph, &self.live, &mut self.chosen)?;
-        self.grids.clear();
-        let slots = self.params.chunks_exact_mut(PARAMS_SLOT_BYTES as usize);
-        for (dispatch, slot) in self.plan.dispatches().zip(slots) {
-            let is_chosen = dispatch.is_chosen(&self.chosen);
-            let workgroups = if is_chosen { dispatch.launch.resolve(&self.live, slot) } else { 0 };
-            if workgroups == 0 {
-                self.grids.push(None);
-                continue;
-            }
-            let limit = self.plan.max_workgroups_per_dimension;
-            let grid = Grid::fold(workgroups, limit).ok_or_else(|| Error::Limits {
-                what: format!("kernel {}", self.plan.variant(dispatch.variant).label),
-                needed: workgroups,
-                unit: "workgroups",
-                limit: u64::from(limit) * u64::from(limit),
-                hint: String::new(),
-            })?;
-            self.grids.push(Some(grid));
-        }
-        Ok(())
-    }
-
-    fn plan_downloads(&mut self, inputs: &[Input<'_>]) {
-        self.downloads.clear();
-        let mut offset_bytes = 0;
-        for (index, output) in self.graph.outputs.iter().enumerate() {
-            let GraphOutput::Tensor { tensor, mutates_input, .. } = output else { continue };
-            if mutates_input.is_some_and(|input| matches!(inputs[input], Input::Resident)) {
-                continue;
-            }
-            let Some(buffer) = self.plan.tensor_buffers[tensor.index()] else { continue };
-            let dtype = self.plan.dtype(*tensor);
-            let size_bytes = download_bytes(self.live.dims(*tensor).elements() * dtype.size_bytes() as u64);
-            self.downloads.push(Download { output: index, buffer, size_bytes, offset_bytes });
-            offset_bytes += size_bytes;
-        }
-    }
-
-    #[cfg(not(target_arch = "wasm32"))]
-    fn wait(&mut self, Started { pending, begun_ns }: Started) -> Result<Vec<Output>> {
-        let waiting_ns = self.clock.now_ns();
-        {
-            span!("wait");
-            pending.wait()?;
-        }
-        let arrived_ns = self.clock.now_ns();
-        let bytes = pollster::block_on(pending.bytes())?;
-        self.finish(Moments { begun_ns, waiting_ns, arrived_ns }, &bytes)
-    }
-
-    fn finish(&mut self, moments: Moments, bytes: &[u8]) -> Result<Vec<Output>> {
-        let outputs = outputs::collect((&self.graph, &self.plan), &self.live, &self.downloads, bytes);
-        self.profiler.returned(moments, self.clock.now_ns())?;
-        outputs
-    }
-
-    fn upload_states(&mut self) {
-        let zeros: Vec<BufferId> =
-            self.states.iter().filter(|state| state.initial.is_none()).map(|state| state.buffer).collect();
-        self.engine.clear(&zeros);
-        for state in &self.states {
-            if let Some(bytes) = &state.initial {
-                self.engine.upload(state.buffer, bytes);
-            }
-        }
-    }
-
-    fn start_read_states(&self) -> Result<Pending> {
-        let parts: Vec<(BufferId, u64)> = self
-            .states
-            .iter()
-            .map(|state| (state.buffer, download_bytes(self.plan.size_bytes(&self.graph, state.tensor))))
-            .collect();
-        self.engine.read(&parts)
-    }
-
-    fn finish_read_states(&self, bytes: &[u8]) -> Result<Vec<HostTensor>> {
-        let mut rest = bytes;
-        let tensor = |state: &State| {
-            let tensor = self.graph.tensor(state.tensor);
-            let size_bytes = self.plan.size_bytes(&self.graph, state.tensor);
-            let (content, others) = rest
-                .split_at_checked(download_bytes(size_bytes) as usize)
-                .ok_or_else(|| Error::Gpu(format!("{} bytes of caches arrived, which is too few", bytes.len())))?;
-            rest = others;
-            let content = &content[..size_bytes as usize];
-            let content = match self.plan.dtype(state.tensor) {
-                DType::F16 => half::widen(content),
-                _ => content.to_vec(),
-            };
-            HostTensor::new(tensor.dtype, tensor.bound.as_slice(), content)
-        };
-        self.states.iter().map(tensor).collect()
-    }
-
-    fn input_buffer(&self, index: usize) -> Option<BufferId> {
-        self.plan.tensor_buffers[self.graph.inputs[index].tensor.index()]
-    }
 }
 
 /// Copies move multiples of 4 bytes.
 fn download_bytes(size_bytes: u64) -> u64 {
     size_bytes.next_multiple_of(4)
-}
-
-fn largest_download(graph: &Graph<'_>, output: &GraphOutput) -> u64 {
-    match output {
-        GraphOutput::Tensor { tensor, .. } => download_bytes(graph.tensor(*tensor).size_bytes()),
-        _ => 0,
-    }
-}
-
-fn upload_constants(engine: &Engine, plan: &Plan, graph: &Graph<'_>) {
-    for (index, buffer) in plan.buffers.iter().enumerate() {
-        let Role::Constant(tensor) = buffer.role else { continue };
-        let segments: Vec<&[u8]> = graph.tensor(tensor).segments().map(|(_, bytes)| bytes).collect();
-        let bytes: Cow<'_, [u8]> = match segments[..] {
-            [whole] => whole.into(),
-            _ => segments.concat().into(),
-        };
-        match plan.dtype(tensor) {
-            DType::F16 => engine.upload(BufferId(index as u32), &half::narrow(&bytes)),
-            _ => engine.upload(BufferId(index as u32), &bytes),
-        }
-    }
-}
-
-fn states(plan: &Plan, graph: &Graph<'_>) -> Vec<State> {
-    let state = |tensor: TensorId| {
-        let buffer = plan.tensor_buffers[tensor.index()]?;
-        let Origin::State(bytes) = graph.tensor(tensor).origin else { return None };
-        let initial = bytes.iter().any(|&byte| byte != 0).then(|| match plan.dtype(tensor) {
-            DType::F16 => half::narrow(bytes),
-            _ => bytes.to_vec(),
-        });
-        Some(State { tensor, buffer, initial })
-    };
-    graph.states().into_iter().filter_map(state).collect()
 }
 
 /// The mode that a device offers for the one that is wanted, and what to say where they differ.
