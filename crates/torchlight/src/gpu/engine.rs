@@ -1,6 +1,7 @@
 //! The buffers, pipelines and bind groups of one plan on one device, and how its commands reach the queue.
 
 use super::adapter::Gpu;
+use super::ahead::Ahead;
 use super::clock::Clock;
 use super::command::{Command, Place};
 use super::encode::{Download, encode, query_pairs};
@@ -27,6 +28,7 @@ pub(crate) struct Engine {
     /// Made by the first run that downloads: what all runs together want is known only then.
     readback: Option<wgpu::Buffer>,
     ring: Ring,
+    pub(super) ahead: Ahead,
 }
 
 /// One run: what varies from run to run.
@@ -78,8 +80,8 @@ impl Engine {
             .map(|dispatch| pipelines::bind_group(device, (plan, &pipelines), (&params, &buffers), dispatch))
             .collect();
         scopes.close().check("building a session").await?;
-        let (readback, ring) = (None, Ring::default());
-        Ok(Self { gpu: gpu.clone(), buffers, params, pipelines, bind_groups, readback, ring })
+        let (readback, ring, ahead) = (None, Ring::default(), Ahead::default());
+        Ok(Self { gpu: gpu.clone(), buffers, params, pipelines, bind_groups, readback, ring, ahead })
     }
 
     /// The device it lives on.
@@ -112,7 +114,8 @@ impl Engine {
         }
     }
 
-    /// Encodes and submits a run: one params write, one encode loop, and a submit for each of its parts.
+    /// Encodes and submits a run: one params write, one encode loop, and a submit for each of its parts. Commands that were
+    /// encoded ahead are submitted together.
     ///
     /// It is not timed where the ring has no free place for its stamps.
     pub(crate) fn submit(&mut self, plan: &Plan, run: Run<'_>) -> Result<Submitted> {
@@ -128,10 +131,20 @@ impl Engine {
             self.gpu.queue.write_buffer(&self.params, 0, run.params);
         }
         self.reserve_readback(run.most_downloaded_bytes);
-        span!("encode");
-        let mut encoder = Encoder::new(self, queries.as_deref(), run.tap);
-        encode(plan, run.grids, run.downloads, timestamps, &mut encoder);
-        let submit_ns = encoder.submit_ns;
+        let submit_ns = match self.ahead.take(&run) {
+            Some(commands) => {
+                span!("submit");
+                let clock = Clock::start();
+                self.gpu.queue.submit(commands);
+                clock.now_ns()
+            }
+            None => {
+                span!("encode");
+                let mut encoder = Encoder::new(self, queries.as_deref(), run.tap);
+                encode(plan, run.grids, run.downloads, timestamps, &mut encoder);
+                encoder.submit_ns
+            }
+        };
         let rejected = scopes.close();
         let device = &self.gpu.device;
         let size = run.downloads.iter().map(|download| download.offset_bytes + download.size_bytes).max();
@@ -189,6 +202,7 @@ impl Engine {
         let has = self.readback.as_ref().map_or(0, wgpu::Buffer::size);
         if size_bytes > has {
             self.readback = Some(new_readback(&self.gpu.device, "readback", size_bytes));
+            self.ahead.forget();
         }
     }
 }

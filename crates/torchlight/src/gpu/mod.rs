@@ -1,6 +1,7 @@
 //! The device: the only module that says `wgpu::`.
 
 mod adapter;
+mod ahead;
 mod clock;
 mod command;
 mod compile;

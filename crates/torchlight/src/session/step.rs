@@ -30,6 +30,7 @@ impl Session {
     ) -> Result<T> {
         span!("run");
         let run = self.start((inputs, wanted), None)?;
+        self.encode_ahead();
         self.wait(run, take)
     }
 
@@ -40,6 +41,7 @@ impl Session {
         take: impl FnOnce(Results<'_>) -> Result<T>,
     ) -> Result<T> {
         let Started { pending, begun_ns } = self.start((inputs, wanted), None)?;
+        self.encode_ahead();
         let waiting_ns = self.clock.now_ns();
         let arrived = pending.arrived().await?;
         let arrived_ns = self.clock.now_ns();
@@ -73,6 +75,14 @@ impl Session {
             _ => profiler::describe(&self.plan, &self.graph, &self.live, &self.grids),
         });
         Ok(Started { pending, begun_ns })
+    }
+
+    /// Uses the time that the device needs for what was just submitted. Runs with timestamps are encoded when they come, as they are
+    /// to be looked at.
+    fn encode_ahead(&mut self) {
+        if self.timestamps == TimestampMode::Off {
+            self.engine.encode_ahead(&self.plan, &self.grids, &self.downloads);
+        }
     }
 
     /// Checks inputs, infers shapes, fills params, and only then uploads.
@@ -212,6 +222,35 @@ mod tests {
     use crate::graph::GraphBuilder;
     use crate::session::SessionOptions;
     use crate::tensor::TensorView;
+
+    #[test]
+    fn commands_that_were_encoded_ahead_serve_the_next_run_like_it_alone() {
+        let mut graph = GraphBuilder::new("a chain");
+        let x = graph.input(DType::F32, &[1, 600]).unwrap();
+        let mut sum = x;
+        for _ in 0..40 {
+            sum = graph.add(sum, x, 1.0).unwrap();
+        }
+        graph.output(sum);
+        let gpu = Gpu::open_blocking(&GpuOptions::default()).unwrap();
+        let mut session = Session::new(&gpu, &graph.finish().unwrap(), SessionOptions::default()).unwrap();
+        // Short rows and long ones have other grids. What is ahead after each run is seen from the two before it.
+        let runs = [(3, false), (3, true), (3, true), (600, false), (3, false), (3, true), (600, false), (600, true)];
+        for (index, (size, ahead)) in runs.into_iter().enumerate() {
+            let value = index as f32;
+            let values = vec![value; size as usize];
+            let x = TensorView::f32(&[1, size], &values).unwrap();
+            let outputs = session.run(&[Input::Host(x)]).unwrap();
+            let got = outputs[0].tensor().unwrap().to_f32().unwrap();
+            assert_eq!(got, vec![41.0 * value; size as usize], "run {index}");
+            assert_eq!(session.engine.has_commands_ahead(), ahead, "run {index}");
+        }
+        // A run that is watched is encoded anew.
+        let x = TensorView::f32(&[1, 600], &[2.0; 600]).unwrap();
+        let (outputs, commands) = session.run_recorded(&[Input::Host(x)]).unwrap();
+        assert_eq!(outputs[0].tensor().unwrap().to_f32().unwrap(), [82.0; 600]);
+        assert_eq!(commands.iter().filter(|command| matches!(command, Command::Dispatch { .. })).count(), 40);
+    }
 
     #[test]
     fn of_a_row_that_is_wanted_no_other_is_brought() {
