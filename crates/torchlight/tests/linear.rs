@@ -5,7 +5,8 @@ mod harness;
 use harness::compare::{self, Tolerance};
 use harness::{bytes, f32_tensor, modest_gpu, random, rng, run_f32};
 use torchlight::gpu::Command;
-use torchlight::kernels::linear::{Ending, WeightType};
+use torchlight::kernels::linear::{Alignment, Ending, Loads, WeightType};
+use torchlight::kernels::sdpa_streaming::Processor;
 use torchlight::kernels::{self, LinearProblem};
 use torchlight::plan::PlanOptions;
 use torchlight::reference::linear_vector::{self, Operands, Weight};
@@ -259,7 +260,8 @@ fn grid(rows: u32, out_features: u32) -> [u32; 2] {
 
 #[test]
 fn grids_fold_at_the_limit() {
-    let shape = kernels::linear_vector::shape(&PLAIN, None);
+    let loads = Loads::F32(Alignment::One);
+    let shape = kernels::linear_vector::shape(&PLAIN, loads, Processor::Cpu, None);
     for (workgroups, wanted) in [(65535, [65535, 1]), (65536, [65535, 2])] {
         assert_eq!(grid(1, workgroups * shape.strips * 4), wanted);
         assert_eq!(grid(5, workgroups * 64), wanted);

@@ -5,7 +5,9 @@ mod harness;
 use harness::compare::{self, Tolerance};
 use harness::{bytes, f32_tensor, modest_gpu, random, rng, run_f32};
 use torchlight::graph::Quantised;
-use torchlight::kernels::linear::{Ending, WeightType};
+use torchlight::kernels::linear::{Ending, Loads, WeightType};
+use torchlight::kernels::quantised::Packing;
+use torchlight::kernels::sdpa_streaming::Processor;
 use torchlight::kernels::{self, LinearProblem};
 use torchlight::reference::linear_vector::{self, Operands, Weight};
 use torchlight::{DType, GraphBuilder, Input, Session, SessionOptions, TensorView};
@@ -202,7 +204,8 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn grids_fold_at_the_limit() {
-    let shape = kernels::linear_vector::shape(&Layer::random([2, 1, 2], false).problem, None);
+    let problem = Layer::random([2, 1, 2], false).problem;
+    let shape = kernels::linear_vector::shape(&problem, Loads::Q4(Packing::Any), Processor::Cpu, None);
     for (workgroups, wanted) in [(65535, [65535, 1]), (65536, [65535, 2])] {
         for (rows, out_features) in [(1, workgroups * shape.strips * 4), (5, workgroups * 64)] {
             let mut graph = GraphBuilder::new("grid");

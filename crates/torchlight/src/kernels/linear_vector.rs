@@ -2,6 +2,7 @@
 
 use super::linear::{Alignment, Ending, Form, INSIDE, LinearProblem, Loads, VECTOR_ROWS, four};
 use super::quantised::Packing;
+use super::sdpa_streaming::Processor;
 use super::{Access, Bounds, Kernel, Needs, Variant};
 
 pub use super::linear::{Params, params};
@@ -12,14 +13,14 @@ pub static KERNEL: Kernel = Kernel {
     wgsl: include_str!("linear_vector.wgsl"),
     bindings: &[Access::Read, Access::Read, Access::Read, Access::Read, Access::Read, Access::Read, Access::ReadWrite],
     params_bytes: size_of::<Params>() as u32,
-    bounds: Bounds::Checked,
+    bounds: Bounds::Argued,
 };
 
 /// How the lanes of a strip come to a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reduction {
-    /// Across subgroups that have at least this many invocations, a power of two, and what is left through workgroup
-    /// memory.
+    /// So many at a time across subgroups, which have at least as many invocations: a power of two, 4 to 32. What is left
+    /// through workgroup memory.
     Subgroups(u32),
     /// Through workgroup memory, on any device.
     Memory,
@@ -32,8 +33,10 @@ pub struct Shape {
     pub rows: u32,
     /// Strips of a workgroup.
     pub strips: u32,
-    /// Invocations of a strip: a power of two, at least four a row.
+    /// Invocations of a strip: at least four a row, and a multiple of what adds across subgroups.
     pub lanes: u32,
+    /// Words of eight columns in a load of a weight of 4-bit numbers: 1, or 2 or 4 where they have a scale in common.
+    pub words: u32,
     /// Loads of a lane and row of the weight before the first is used.
     pub turns: u32,
     /// Whether a lane's turns are the whole row: a workgroup then loads x once for all its blocks, and there are at most
@@ -43,25 +46,95 @@ pub struct Shape {
     pub reduction: Reduction,
 }
 
+/// Invocations that fill a large GPU where each keeps some of x in registers: 512 on each of 132 processors.
+const GPU_INVOCATIONS: u32 = 132 * 512;
+/// Rows of a weight of 4-bit numbers from which on it pays to keep x: there are many blocks for each workgroup.
+const MANY_WEIGHT_ROWS: u32 = 8192;
+/// Columns from which on it pays to load two words at once.
+const MANY_COLUMNS: u32 = 1536;
+/// Words of x that an invocation may keep, of eight columns each.
+const KEPT_WORDS: u32 = 8;
+
 /// The shape for a problem. `smallest_subgroup` is the device's smallest, where it has subgroups.
-pub fn shape(problem: &LinearProblem, smallest_subgroup: Option<u32>) -> Shape {
-    let (lanes, reduction) = match smallest_subgroup {
-        Some(subgroup) if subgroup >= 4 => (128, Reduction::Subgroups(subgroup.min(32))),
-        _ => (32, Reduction::Memory),
+pub fn shape(problem: &LinearProblem, loads: Loads, processor: Processor, smallest_subgroup: Option<u32>) -> Shape {
+    let subgroup = smallest_subgroup.filter(|&size| size >= 4);
+    let shape = match (processor, loads) {
+        (Processor::Cpu, _) => few_lanes(problem, 8),
+        (Processor::Gpu, _) if subgroup.is_none() => few_lanes(problem, 32),
+        (Processor::Gpu, Loads::Q4(packing)) => keeping(problem, packing).unwrap_or_else(|| numbers(problem, packing)),
+        (Processor::Gpu, Loads::F32(_)) => floats(problem),
     };
+    match subgroup {
+        // An exchange of lanes needs no more of a subgroup than there are.
+        Some(size) => Shape { reduction: Reduction::Subgroups(size.min(shape.lanes).min(32)), ..shape },
+        None => shape,
+    }
+}
+
+/// A strip of at least so many lanes, in a small workgroup: what needs no subgroups, or no threads.
+fn few_lanes(problem: &LinearProblem, lanes: u32) -> Shape {
     let rows = problem.rows.min(VECTOR_ROWS);
-    Shape { rows, strips: 64_u32.div_ceil(lanes), lanes, turns: 1, most_workgroups: None, reduction }
+    // Each element of a block has an invocation that writes it.
+    let lanes = lanes.max((4 * rows).next_power_of_two());
+    let (strips, reduction) = (64 / lanes, Reduction::Memory);
+    Shape { rows, strips, lanes, words: 1, turns: 1, most_workgroups: None, reduction }
+}
+
+/// As many lanes as the row has loads of so many columns, up to a limit.
+fn many_lanes(problem: &LinearProblem, columns: u32, most: u32) -> Shape {
+    let shape = few_lanes(problem, problem.in_features.div_ceil(columns).next_power_of_two().clamp(16, 64));
+    let lanes = problem.in_features.div_ceil(columns).next_power_of_two().min(most);
+    if lanes > 64 { Shape { strips: 1, lanes, ..shape } } else { shape }
+}
+
+/// The whole row at once, so that all is waited for once.
+fn numbers(problem: &LinearProblem, packing: Packing) -> Shape {
+    let two_words = packing == Packing::Loads && problem.in_features >= MANY_COLUMNS && problem.rows == 1;
+    let shape = many_lanes(problem, 8, 128);
+    match two_words {
+        true => Shape { words: 2, ..shape },
+        // A second strip finds x in the cache.
+        false if shape.lanes == 128 && problem.rows == 1 => Shape { strips: 2, ..shape },
+        false => shape,
+    }
+}
+
+/// The same over an f32 weight, which has four times as many loads.
+fn floats(problem: &LinearProblem) -> Shape {
+    let shape = many_lanes(problem, 4, 256);
+    Shape { turns: if problem.in_features >= 2048 && problem.rows == 1 { 2 } else { 1 }, ..shape }
+}
+
+/// Workgroups that stay, and keep x in registers: for weights of so many rows that instructions count, not latencies.
+fn keeping(problem: &LinearProblem, packing: Packing) -> Option<Shape> {
+    let rows = problem.rows.min(VECTOR_ROWS);
+    if problem.weight_rows() < MANY_WEIGHT_ROWS || packing == Packing::Any {
+        return None;
+    }
+    let fits =
+        |&[words, turns]: &[u32; 2]| words * turns * rows <= KEPT_WORDS && (words == 1 || packing == Packing::Loads);
+    let shape = |[words, turns]: [u32; 2]| {
+        let lanes = problem.in_features.div_ceil(8 * words * turns).next_multiple_of(32);
+        let strips = if lanes == 32 { 2 } else { 1 };
+        let most_workgroups = Some(GPU_INVOCATIONS / (strips * lanes));
+        Shape { rows, strips, lanes, words, turns, most_workgroups, reduction: Reduction::Memory }
+    };
+    let shapes = [[2, 2], [1, 3], [2, 1], [1, 2], [2, 4], [1, 1]].into_iter().filter(fits).map(shape);
+    // Columns that there is room for: the fewer, the fewer lanes have nothing to do. The first of equals.
+    shapes.filter(|shape| shape.lanes <= 256).min_by_key(|shape| shape.words * shape.turns * shape.lanes)
 }
 
 /// The variant of a form and a shape.
 pub fn variant(form: Form, shape: Shape) -> Variant {
-    let Shape { rows, strips, lanes, turns, most_workgroups, reduction } = shape;
+    let Shape { rows, strips, lanes, words: _, turns, most_workgroups, reduction } = shape;
     let (label, floats, weights) = match form.loads {
         Loads::F32(alignment) => ("linear_vector_f32", alignment, float_loads(alignment)),
-        Loads::Q4(packing) => ("linear_vector_q4", packing.alignment(), number_loads(packing, form.ending)),
+        Loads::Q4(packing) => {
+            ("linear_vector_q4", packing.alignment(), number_loads(packing, form.ending, shape.words))
+        }
     };
     let (joined, across, subgroup_size) = match reduction {
-        Reduction::Subgroups(size) => (size.min(lanes), "subgroupShuffleXor(x, distance)", size),
+        Reduction::Subgroups(size) => (size, "subgroupShuffleXor(x, distance)", size),
         Reduction::Memory => (1, "x", 0),
     };
     let residual = if form.ending == Ending::Add { "residual[index]" } else { "0.0" };
@@ -98,6 +171,9 @@ pub fn variant(form: Form, shape: Shape) -> Variant {
     }
 }
 
+/// One of four columns, or the last one.
+const CLAMPED: &str = "min(column + #u, params.in_features - 1u)";
+
 /// How x and the weight of its norm are loaded.
 fn x_loads(alignment: Alignment) -> String {
     let (floats, x, norm, inside) = match alignment {
@@ -107,7 +183,10 @@ fn x_loads(alignment: Alignment) -> String {
             "norm[column / 4u]".to_owned(),
             "quad",
         ),
-        Alignment::One => ("f32", four("x[row * params.in_features + column + #u]"), four("norm[column + #u]"), INSIDE),
+        Alignment::One => {
+            let x = format!("x[row * params.in_features + {CLAMPED}]");
+            ("f32", four(&x), four(&format!("norm[{CLAMPED}]")), INSIDE)
+        }
     };
     format!(
         "alias Floats = {floats};\n\
@@ -121,7 +200,9 @@ fn x_loads(alignment: Alignment) -> String {
 fn float_loads(alignment: Alignment) -> String {
     let (stored, load, values) = match alignment {
         Alignment::Four => ("vec4<f32>", "weight[row * (params.in_features / 4u) + column / 4u]".to_owned(), "load"),
-        Alignment::One => ("f32", four("weight[row * params.in_features + column + #u]"), "inside(load, column)"),
+        Alignment::One => {
+            ("f32", four(&format!("weight[row * params.in_features + {CLAMPED}]")), "inside(load, column)")
+        }
     };
     format!(
         "const COLUMNS: u32 = 4u;\n\
@@ -136,13 +217,17 @@ fn float_loads(alignment: Alignment) -> String {
 
 /// How a word of eight columns is loaded, and what scales the four rows of a block have in common there: all, or none,
 /// where a word may have more than one and each number takes its own.
-fn number_loads(packing: Packing, ending: Ending) -> String {
-    const WORD: &str = "return weight[row * (params.in_features / 8u) + column / 8u];";
+fn number_loads(packing: Packing, ending: Ending, words: u32) -> String {
+    const WORD: &str = "return weight[row * (params.in_features / COLUMNS) + column / COLUMNS];";
     const ANY: &str = concat!(
         "let first = row * (params.in_features / 2u) + column / 2u; let shift = first % 4u * 8u; ",
-        "return (weight[first / 4u] >> shift) | ((weight[first / 4u + 1u] << 1u) << (31u - shift));",
+        "let second = weight[min(first / 4u + 1u, arrayLength(&weight) - 1u)]; ",
+        "return (weight[first / 4u] >> shift) | ((second << 1u) << (31u - shift));",
     );
-    let numbers = "numbers(load >> (quad * 16u))";
+    let (load_type, numbers) = match words {
+        1 => ("u32".to_owned(), "numbers(load >> (quad * 16u))"),
+        _ => (format!("vec{words}<u32>"), "numbers(load[quad / 2u] >> (quad % 2u * 16u))"),
+    };
     let first = |row: &str, column: &str| format!("{column} / params.group * (PARTS * params.out_features) + {row}");
     let shared = first("first_row", "column");
     let (load, values, scales, shared) = match (packing, ending) {
@@ -156,18 +241,19 @@ fn number_loads(packing: Packing, ending: Ending) -> String {
             format!("let i = ({shared}) / 2u; return vec4<f32>(scales[i], scales[i + params.out_features / 2u]);"),
         ),
         (Packing::Any, _) => {
-            let own = four(&format!("scales[{}]", first("row", "(column + #u)")));
+            let own = four(&format!("scales[{}]", first("row", CLAMPED)));
             (ANY, format!("inside({numbers} * {own}, column)"), "f32", "return vec4<f32>(1.0);".to_owned())
         }
     };
     format!(
-        "const COLUMNS: u32 = 8u;\n\
-         alias Stored = u32;\n\
-         alias Load = u32;\n\
+        "const COLUMNS: u32 = {}u;\n\
+         alias Stored = {load_type};\n\
+         alias Load = {load_type};\n\
          fn load(row: u32, column: u32) -> Load {{ {load} }}\n\
          fn values(load: Load, quad: u32, row: u32, column: u32) -> vec4<f32> {{ return {values}; }}\n\
          alias Scales = {scales};\n\
-         fn shared_scales(first_row: u32, column: u32) -> vec4<f32> {{ {shared} }}\n"
+         fn shared_scales(first_row: u32, column: u32) -> vec4<f32> {{ {shared} }}\n",
+        words * 8
     )
 }
 
@@ -200,8 +286,16 @@ pub fn workgroups(problem: &LinearProblem, shape: Shape) -> u64 {
 /// Some of everything: all loads and endings, both reductions, few rows and many.
 pub(super) fn representatives() -> Vec<Variant> {
     let reduction = Reduction::Subgroups(32);
-    let memory = Shape { rows: 1, strips: 2, lanes: 32, turns: 1, most_workgroups: None, reduction: Reduction::Memory };
-    let subgroups = Shape { rows: 4, strips: 1, lanes: 128, turns: 2, most_workgroups: None, reduction };
+    let memory = Shape {
+        rows: 1,
+        strips: 2,
+        lanes: 32,
+        words: 1,
+        turns: 1,
+        most_workgroups: None,
+        reduction: Reduction::Memory,
+    };
+    let subgroups = Shape { rows: 4, strips: 1, lanes: 128, words: 1, turns: 2, most_workgroups: None, reduction };
     let wide = Shape { rows: 2, strips: 1, turns: 3, most_workgroups: Some(384), ..subgroups };
     let loads =
         [Loads::F32(Alignment::Four), Loads::F32(Alignment::One), Loads::Q4(Packing::Loads), Loads::Q4(Packing::Any)];
@@ -223,21 +317,79 @@ mod tests {
     use super::super::linear::WeightType;
     use super::*;
 
+    const PLAIN: LinearProblem = LinearProblem {
+        rows: 1,
+        in_features: 8,
+        out_features: 8,
+        weight: WeightType::F32,
+        has_bias: false,
+        has_norm: false,
+        ending: Ending::Plain,
+    };
+
     #[test]
     fn workgroups_cover_what_no_strip_divides() {
-        let problem = |out_features| LinearProblem {
-            rows: 1,
-            in_features: 8,
-            out_features,
-            weight: WeightType::F32,
-            has_bias: false,
-            has_norm: false,
-            ending: Ending::Plain,
-        };
-        let reduction = Reduction::Memory;
-        let shape = Shape { rows: 1, strips: 2, lanes: 32, turns: 1, most_workgroups: None, reduction };
+        let problem = |out_features| LinearProblem { out_features, ..PLAIN };
+        let shape = Shape { strips: 2, ..few_lanes(&PLAIN, 32) };
         assert_eq!([1, 8, 9, 800].map(|outputs| workgroups(&problem(outputs), shape)), [1, 1, 2, 100]);
         let limited = Shape { most_workgroups: Some(10), ..shape };
         assert_eq!([1, 80, 800].map(|outputs| workgroups(&problem(outputs), limited)), [1, 10, 10]);
+    }
+
+    /// Strips, lanes, words, turns and workgroups on a large GPU.
+    fn on_gpu(rows: u32, [in_features, out_features]: [u32; 2], weight: WeightType) -> ([u32; 4], Option<u32>) {
+        let problem = LinearProblem { rows, in_features, out_features, weight, ..PLAIN };
+        let loads = Loads::of(weight, in_features, out_features);
+        let shape = shape(&problem, loads, Processor::Gpu, Some(32));
+        assert_eq!(shape.reduction, Reduction::Subgroups(shape.lanes.min(32)));
+        ([shape.strips, shape.lanes, shape.words, shape.turns], shape.most_workgroups)
+    }
+
+    #[test]
+    fn shapes_are_those_that_were_measured() {
+        let q4 = WeightType::Q4 { group: 32 };
+        assert_eq!(on_gpu(1, [576, 960], q4), ([2, 128, 1, 1], None));
+        assert_eq!(on_gpu(1, [1536, 576], q4), ([1, 128, 2, 1], None));
+        assert_eq!(on_gpu(1, [4096, 4096], q4), ([1, 128, 2, 1], None));
+        assert_eq!(on_gpu(1, [576, 49152], q4), ([2, 32, 1, 3], Some(1056)));
+        assert_eq!(on_gpu(1, [4096, 28672], q4), ([1, 128, 2, 2], Some(528)));
+        assert_eq!(on_gpu(1, [14336, 8192], q4), ([1, 224, 2, 4], Some(301)));
+        assert_eq!(on_gpu(4, [576, 960], q4), ([1, 128, 1, 1], None));
+        assert_eq!(on_gpu(4, [576, 49152], q4), ([1, 96, 1, 1], Some(704)));
+        assert_eq!(on_gpu(1, [64, 64], q4), ([4, 16, 1, 1], None));
+        assert_eq!(on_gpu(1, [576, 576], WeightType::F32), ([1, 256, 1, 1], None));
+        assert_eq!(on_gpu(1, [4096, 4096], WeightType::F32), ([1, 256, 1, 2], None));
+    }
+
+    #[test]
+    fn shapes_keep_to_the_limits_of_every_device() {
+        let weights = [WeightType::F32, WeightType::Q4 { group: 32 }, WeightType::Q4 { group: 2 }];
+        let sizes = [2, 8, 64, 576, 2048, 14336, 40960].into_iter().flat_map(|inputs| [(inputs, 4), (inputs, 99_996)]);
+        for ((in_features, out_features), rows) in sizes.flat_map(|sizes| (1..=6).map(move |rows| (sizes, rows))) {
+            for (weight, ending) in weights.into_iter().flat_map(|it| [(it, Ending::Add), (it, Ending::SwiGlu)]) {
+                let problem =
+                    LinearProblem { rows, in_features, out_features, weight, has_norm: true, ending, ..PLAIN };
+                for (processor, subgroup) in [
+                    (Processor::Gpu, None),
+                    (Processor::Gpu, Some(8)),
+                    (Processor::Gpu, Some(64)),
+                    (Processor::Cpu, Some(8)),
+                ] {
+                    let form = Form::of(&problem);
+                    let shape = shape(&problem, form.loads, processor, subgroup);
+                    let variant = variant(form, shape);
+                    assert!(variant.workgroup_size <= 256 && variant.workgroup_bytes <= 16384, "{problem:?} {shape:?}");
+                    assert!(variant.needs.subgroup_size <= subgroup.unwrap_or(0), "{shape:?}");
+                    // Each element of a block has an invocation, and each row of the weight a lane.
+                    assert!(shape.rows * 4 <= shape.lanes && shape.rows == rows.min(4), "{shape:?}");
+                    if let Reduction::Subgroups(size) = shape.reduction {
+                        assert!(size >= 4 && shape.lanes.is_multiple_of(size), "{shape:?}");
+                    }
+                    let columns = if weight == WeightType::F32 { 4 } else { 8 * shape.words };
+                    let whole = shape.lanes * shape.turns * columns >= in_features;
+                    assert!(whole || shape.most_workgroups.is_none(), "{problem:?} {shape:?}");
+                }
+            }
+        }
     }
 }

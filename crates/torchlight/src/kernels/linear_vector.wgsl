@@ -3,12 +3,19 @@
 // A strip of LANES invocations multiplies each row of x with four rows of the weight at a time, a block: four elements of
 // the result, or two where each takes a row of a gate and one of an up projection. Its lanes share the columns: a lane
 // loads COLUMNS of them at once, and TURNS such loads of each row before it uses the first. Where that is the whole row
-// (KEEPS_X), a lane's part of x is loaded once and kept for all blocks of its workgroup. Where there is a norm, x is
+// (KEEPS_X), a lane's part of x is loaded once and kept for all blocks of its workgroup, and while it works on a block, the
+// loads of the next one are under way. Where there is a norm, x is
 // multiplied by its weight only: the squares of x are summed beside, and the products divided by their root in the end.
 //
 // The lanes' sums are added across subgroups, JOINED lanes each, and what is left through workgroup memory, by the
 // invocation that writes the element. It loads bias and residual before the products are made, so that they are there in
 // the end. Rows of x and elements of the result past the last are computed as the last, and nobody writes them.
+//
+// Bounds: rows of x are clamped to the last one, rows of the weight to the last of the gate or of the up projection, and
+// columns to the last load of a row; a load reaches past the row only where it takes element by element, and clamps each,
+// or where it takes any word, and clamps the second. Scales have a row for each group of columns, in which a row of the
+// weight has its place. Bias, residual and result are touched where is_own. Workgroup arrays: strip < STRIPS, row < ROWS,
+// and of own_row < params.rows <= ROWS too, lane / JOINED < PARTIALS. Loops end: a row has fewer than 2^31 columns.
 
 // variant {
 const WORKGROUP_SIZE: u32 = 64u;
@@ -72,8 +79,18 @@ var<workgroup> partial_squares: array<f32, select(1u, ROWS * STRIPS * PARTIALS, 
 // Of a weight of 4-bit numbers, four from the low 16 bits up, less 8. Their bits are put where they stand into the mantissa
 // of the power of two of which they count the ones: that costs no shift and no conversion, and is exact.
 fn numbers(bits: u32) -> vec4<f32> {
-    let parts = (vec4<u32>(bits) & vec4<u32>(0xfu, 0xf0u, 0xf00u, 0xf000u)) | bitcast<vec4<u32>>(POWERS);
+    // Nothing is added to the masks, which a compiler cannot know: it would make two instructions of an and and an or with
+    // literals, and makes one where the mask is in a register.
+    let masks = vec4<u32>(0xfu, 0xf0u, 0xf00u, 0xf000u) + (params.has_bias >> 1u);
+    let parts = (vec4<u32>(bits) & masks) | bitcast<vec4<u32>>(POWERS);
     return bitcast<vec4<f32>>(parts) - (POWERS + 8.0);
+}
+
+// The rows of the weight that a strip takes in a block.
+fn block_rows(block: u32, strip: u32) -> vec4<u32> {
+    let first = block * GROUP_OUTPUTS + strip * OUTPUTS;
+    let outputs = min(first + vec4<u32>(0u, 1u, 2u, 3u) % OUTPUTS, vec4<u32>(params.out_features - 1u));
+    return outputs + vec4<u32>(0u, 1u, 2u, 3u) / OUTPUTS * params.out_features;
 }
 
 fn add_dot(sum: f32, a: vec4<f32>, b: vec4<f32>) -> f32 {
@@ -123,6 +140,9 @@ fn main(
     let group_blocks = select(1u, (blocks + groups.x * groups.y - 1u) / (groups.x * groups.y), KEEPS_X);
     let first_block = (group.y * groups.x + group.x) * group_blocks;
     let end_block = min(first_block + group_blocks, blocks);
+    if (first_block >= end_block) {
+        return;
+    }
     let lane = local % LANES;
     let strip = local / LANES;
     let last_column = (params.in_features - 1u) / COLUMNS * COLUMNS;
@@ -132,9 +152,23 @@ fn main(
     let own_place = local % GROUP_OUTPUTS;
 
     var xs: array<vec4<f32>, XS>;
+    var loads: array<Load, LOADS>;
+    var scale: array<vec4<f32>, TURNS>;
+    var next_loads: array<Load, LOADS>;
+    var next_scale: array<vec4<f32>, TURNS>;
     var squares: array<f32, ROWS>;
     for (var row = 0u; row < ROWS; row += 1u) { // unrolled
         squares[row] = 0.0;
+    }
+    if (KEEPS_X) {
+        let rows = block_rows(first_block, strip);
+        for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
+            let column = min(lane * COLUMNS + turn * STRIDE, last_column);
+            for (var product = 0u; product < 4u; product += 1u) { // unrolled
+                next_loads[turn * 4u + product] = load(rows[product], column);
+            }
+            next_scale[turn] = shared_scales(rows.x, column);
+        }
     }
     for (var block = first_block; block < end_block; block += 1u) {
         let own_output = block * GROUP_OUTPUTS + own_place;
@@ -151,17 +185,11 @@ fn main(
             }
         }
 
-        var rows: array<u32, 4>;
-        for (var product = 0u; product < 4u; product += 1u) { // unrolled
-            let output = block * GROUP_OUTPUTS + strip * OUTPUTS + product % OUTPUTS;
-            rows[product] = min(output, params.out_features - 1u) + product / OUTPUTS * params.out_features;
-        }
+        let rows = block_rows(block, strip);
         var sums: array<vec4<f32>, ROWS>;
         for (var row = 0u; row < ROWS; row += 1u) { // unrolled
             sums[row] = vec4<f32>(0.0);
         }
-        var loads: array<Load, LOADS>;
-        var scale: array<vec4<f32>, TURNS>;
         var dots: array<vec4<f32>, ROWS>;
         var first = lane * COLUMNS;
         loop {
@@ -171,9 +199,27 @@ fn main(
             for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
                 let column = min(first + turn * STRIDE, last_column);
                 for (var product = 0u; product < 4u; product += 1u) { // unrolled
-                    loads[turn * 4u + product] = load(rows[product], column);
+                    if (KEEPS_X) {
+                        loads[turn * 4u + product] = next_loads[turn * 4u + product];
+                    } else {
+                        loads[turn * 4u + product] = load(rows[product], column);
+                    }
                 }
-                scale[turn] = shared_scales(rows[0u], column);
+                if (KEEPS_X) {
+                    scale[turn] = next_scale[turn];
+                } else {
+                    scale[turn] = shared_scales(rows.x, column);
+                }
+            }
+            if (KEEPS_X && block + 1u < end_block) {
+                let next_rows = block_rows(block + 1u, strip);
+                for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
+                    let column = min(first + turn * STRIDE, last_column);
+                    for (var product = 0u; product < 4u; product += 1u) { // unrolled
+                        next_loads[turn * 4u + product] = load(next_rows[product], column);
+                    }
+                    next_scale[turn] = shared_scales(next_rows.x, column);
+                }
             }
             if (!KEEPS_X || block == first_block) {
                 for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
@@ -199,10 +245,10 @@ fn main(
                     dots[row] = vec4<f32>(0.0);
                 }
                 for (var quad = 0u; quad < QUADS; quad += 1u) { // unrolled
-                    let w0 = values(loads[turn * 4u], quad, rows[0u], column + quad * 4u);
-                    let w1 = values(loads[turn * 4u + 1u], quad, rows[1u], column + quad * 4u);
-                    let w2 = values(loads[turn * 4u + 2u], quad, rows[2u], column + quad * 4u);
-                    let w3 = values(loads[turn * 4u + 3u], quad, rows[3u], column + quad * 4u);
+                    let w0 = values(loads[turn * 4u], quad, rows.x, column + quad * 4u);
+                    let w1 = values(loads[turn * 4u + 1u], quad, rows.y, column + quad * 4u);
+                    let w2 = values(loads[turn * 4u + 2u], quad, rows.z, column + quad * 4u);
+                    let w3 = values(loads[turn * 4u + 3u], quad, rows.w, column + quad * 4u);
                     for (var row = 0u; row < ROWS; row += 1u) { // unrolled
                         let own_x = xs[(turn * QUADS + quad) * ROWS + row];
                         dots[row].x = add_dot(dots[row].x, w0, own_x);

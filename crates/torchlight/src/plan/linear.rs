@@ -7,6 +7,7 @@ use super::linear_route::{LinearChoice, LinearRoute, LinearRules, WeightSizes, u
 use crate::error::Result;
 use crate::graph::{self, Live, Projection, TensorId, Weight};
 use crate::kernels::linear::{self, Ending, Form, Loads, VECTOR_ROWS, WeightType};
+use crate::kernels::sdpa_streaming::Processor;
 use crate::kernels::{LinearProblem, Variant, linear_matrix, linear_tile, linear_vector, rms_norm};
 use crate::tensor::Dims;
 
@@ -194,9 +195,10 @@ impl Builder<'_, '_> {
     /// One row, and few: a kernel for few rows would do too much for one.
     fn vector(&self, op: &Projection, form: Form, [smallest, largest]: [&LinearProblem; 2]) -> Vec<Kernel> {
         let smallest_subgroup = self.facts.subgroup_sizes.map(|[smallest, _]| smallest);
+        let processor = if self.facts.is_cpu { Processor::Cpu } else { Processor::Gpu };
         let kernel = |[least, most]: [u32; 2]| {
             let problem = LinearProblem { rows: most.min(largest.rows), ..*largest };
-            let shape = linear_vector::shape(&problem, smallest_subgroup);
+            let shape = linear_vector::shape(&problem, form.loads, processor, smallest_subgroup);
             Kernel {
                 kernel: LinearKernel::Vector(shape, least),
                 variant: linear_vector::variant(form, shape),
