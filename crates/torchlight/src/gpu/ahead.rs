@@ -26,12 +26,12 @@ pub(super) struct Ahead {
 struct Ready {
     grids: Vec<Option<Grid>>,
     downloads: Vec<Download>,
-    commands: Vec<wgpu::CommandBuffer>,
+    commands: wgpu::CommandBuffer,
 }
 
 impl Ahead {
     /// The commands of a run, where they are ready. Others that waited are dropped.
-    pub(super) fn take(&mut self, run: &Run<'_>) -> Option<Vec<wgpu::CommandBuffer>> {
+    pub(super) fn take(&mut self, run: &Run<'_>) -> Option<wgpu::CommandBuffer> {
         let ready = self.ready.take()?;
         let serves = run.timestamps == TimestampMode::Off
             && run.tap.is_none()
@@ -68,8 +68,8 @@ impl Engine {
         span!("encode ahead");
         let mut encoder = Encoder::keeping(self);
         encode(plan, grids, downloads, TimestampMode::Off, &mut encoder);
-        let commands = encoder.kept();
-        self.ahead.ready = Some(Ready { grids: grids.to_vec(), downloads: downloads.to_vec(), commands });
+        let ready = |commands| Ready { grids: grids.to_vec(), downloads: downloads.to_vec(), commands };
+        self.ahead.ready = encoder.kept().map(ready);
     }
 
     /// Whether a run's commands wait for it.

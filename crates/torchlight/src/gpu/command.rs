@@ -89,6 +89,11 @@ pub enum Command {
 pub trait Sink {
     /// Takes the next command.
     fn push(&mut self, command: Command);
+
+    /// Whether a long run is to come in parts. What is not handed over at once has no use for them.
+    fn takes_parts(&self) -> bool {
+        true
+    }
 }
 
 impl Sink for Vec<Command> {

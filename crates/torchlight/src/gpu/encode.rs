@@ -35,7 +35,7 @@ pub fn query_pair(before: u32) -> QueryPair {
 /// Encodes a run.
 ///
 /// With [`TimestampMode::Off`] consecutive dispatches share one pass, no command mentions a query, and a long run is
-/// submitted in parts, so that the device begins before all is encoded. A timed run is submitted whole. `grids` has one entry
+/// submitted in parts, so that the device begins before all is encoded, where the sink takes parts. A timed run is submitted whole. `grids` has one entry
 /// a dispatch; one without a grid has nothing to do in this run, and leaves no trace.
 pub fn encode(
     plan: &Plan,
@@ -47,6 +47,7 @@ pub fn encode(
     // What a pair of queries is written around: a dispatch, or in Run mode a pass.
     let (mut slot, mut timed) = (0, 0);
     let (mut launched, all) = (0, grids.iter().flatten().count() as u32);
+    let in_parts = timestamps == TimestampMode::Off && sink.takes_parts();
     let mut in_pass = false;
     // A pass keeps its pipeline until another is set.
     let mut pipeline = None;
@@ -77,7 +78,7 @@ pub fn encode(
                     sink.push(Command::WriteTimestamp { set: queries.set, query: queries.begin + 1 });
                 }
                 launched += 1;
-                let ends_part = timestamps == TimestampMode::Off && ends_part(launched, all);
+                let ends_part = in_parts && ends_part(launched, all);
                 if timestamps == TimestampMode::Pass || ends_part {
                     sink.push(Command::EndPass);
                     in_pass = false;

@@ -14,25 +14,25 @@ pub(super) struct Encoder<'e> {
     encoder: Option<wgpu::CommandEncoder>,
     pass: Option<wgpu::ComputePass<'static>>,
     tap: Option<&'e mut Vec<Command>>,
-    /// Where parts are kept, in place of being submitted.
-    kept: Option<Vec<wgpu::CommandBuffer>>,
+    /// Whether commands are kept, in place of being submitted.
+    keeps: bool,
     /// Nanoseconds that submissions took so far.
     pub(super) submit_ns: f64,
 }
 
 impl<'e> Encoder<'e> {
     pub(super) fn new(engine: &'e Engine, queries: Option<&'e Queries>, tap: Option<&'e mut Vec<Command>>) -> Self {
-        Self { engine, queries, encoder: None, pass: None, tap, kept: None, submit_ns: 0.0 }
+        Self { engine, queries, encoder: None, pass: None, tap, keeps: false, submit_ns: 0.0 }
     }
 
     /// An encoder that submits nothing.
     pub(super) fn keeping(engine: &'e Engine) -> Self {
-        Self { kept: Some(Vec::new()), ..Self::new(engine, None, None) }
+        Self { keeps: true, ..Self::new(engine, None, None) }
     }
 
-    /// The parts that were kept.
-    pub(super) fn kept(self) -> Vec<wgpu::CommandBuffer> {
-        self.kept.unwrap_or_default()
+    /// The commands that were kept.
+    pub(super) fn kept(self) -> Option<wgpu::CommandBuffer> {
+        self.encoder.map(wgpu::CommandEncoder::finish)
     }
 
     fn encoder(&mut self) -> &mut wgpu::CommandEncoder {
@@ -47,8 +47,7 @@ impl<'e> Encoder<'e> {
         span!("submit");
         let clock = Clock::start();
         self.pass = None;
-        if let Some(kept) = &mut self.kept {
-            kept.extend(self.encoder.take().map(wgpu::CommandEncoder::finish));
+        if self.keeps {
             return;
         }
         // A submission without commands still hands over what was written to buffers.
@@ -68,6 +67,10 @@ impl<'e> Encoder<'e> {
 }
 
 impl Sink for Encoder<'_> {
+    fn takes_parts(&self) -> bool {
+        !self.keeps
+    }
+
     fn push(&mut self, command: Command) {
         match (&command, &mut self.pass) {
             (Command::BeginPass { timestamps }, _) => self.begin_pass(*timestamps),

@@ -135,7 +135,7 @@ impl Engine {
             Some(commands) => {
                 span!("submit");
                 let clock = Clock::start();
-                self.gpu.queue.submit(commands);
+                self.gpu.queue.submit([commands]);
                 clock.now_ns()
             }
             None => {
