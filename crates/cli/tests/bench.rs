@@ -101,6 +101,11 @@ fn what_cannot_be_timed_is_refused_with_the_reason() {
     misused("bench sdpa --heads 4", &["--kv-heads", "--head-dim"]);
     misused("bench sdpa --preset qwen3 --heads 4 --kv-heads 4 --head-dim 4", &["--preset", "--heads"]);
     misused("bench sdpa --smoke --repeats 9", &["--smoke", "--repeats"]);
+    misused("bench linear --weights q8:32", &["q4:32", "f32"]);
+    misused("bench linear --k 8", &["--n"]);
+    misused("bench linear --preset llama-1b --k 8 --n 8", &["--preset"]);
+    misused("bench linear --preset llama-2t", &["smollm2-135m", "llama-1b", "llama-8b"]);
+    misused("bench linear --rows 0", &["'0'"]);
     misused("bench dispatch --dispatches 0", &["'0'"]);
     misused("bench everything", &["everything"]);
     refused("bench sdpa --seq 2,9 --context 4,8", &["--seq 9", "--context 8"]);
@@ -115,8 +120,46 @@ fn what_cannot_be_timed_is_refused_with_the_reason() {
         "input 1 of shape [1, 1000000000, 1, 64]",
         "bytes",
     ]);
+    refused("bench linear --k 30 --n 8 --weights q4:32", &["30 columns", "groups of 32"]);
+    bench(folder.path(), "bench linear --k 100000 --n 1000000 --weights f32").refused(&["nothing could be timed"]);
     bench(folder.path(), "bench sdpa --heads 1 --kv-heads 1 --head-dim 3 --seq 1 --context 9 --route split")
         .refused(&["head_dim 3 is no multiple of 4"]);
+}
+
+#[test]
+fn linear_layers_are_verified_and_timed() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = bench(folder.path(), "bench linear --smoke --json").json();
+    let rows = list(&report["rows"]);
+    // Three layers of 1, 3 and 9 rows over two types of weights.
+    assert_eq!((rows.len(), list(&report["refused"]).len(), list(&report["failed"]).len()), (18, 0, 0), "{report}");
+    for row in rows {
+        let number = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
+        let (p50, p90) = (number("amortised_us_p50"), number("amortised_us_p90"));
+        assert!(0.0 < p50 && p50 <= p90 && number("gbps") > 0.0 && number("tflops") > 0.0, "{row}");
+        assert!((number("bytes") / p50 / 1e3 - number("gbps")).abs() < 1e-9 * number("gbps"), "{row}");
+        assert!(row["verified"]["rel_l2"].as_f64() <= row["verified"]["tolerance"].as_f64(), "{row}");
+        let route = if row["rows"].as_u64() <= Some(4) { "vector" } else { "tile" };
+        assert_eq!(row["route"], json!(route), "{row}");
+    }
+    let ways = |name: &str| rows.iter().filter(|row| row["ending"] == name).count();
+    assert_eq!(["plain", "add", "swiglu"].map(ways), [6; 3]);
+}
+
+#[test]
+fn one_linear_layer_is_timed_by_the_route_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let layer = "--k 40 --n 24 --rows 2,6 --weights q4:8 --repeats 1";
+    let text = bench(folder.path(), &format!("bench linear {layer} --route tile")).passed();
+    assert!(text.starts_with("2 rows, weights of 4 bits in groups of 8\nlayer "), "{text}");
+    assert!(
+        text.contains("\n6 rows, weights of 4 bits in groups of 8\n") && text.contains("held against f64"),
+        "{text}"
+    );
+    assert_eq!(text.lines().filter(|line| line.starts_with("linear  40  24  tile ")).count(), 2, "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80 && line.trim_end() == line), "{text}");
+    let text = bench(folder.path(), &format!("bench linear {layer} --route vector")).passed();
+    assert!(text.contains("refused linear of 40 to 24, 4 bits in groups of 8, 6 rows: "), "{text}");
 }
 
 #[test]

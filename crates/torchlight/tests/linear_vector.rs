@@ -72,6 +72,7 @@ impl Layer {
         let problem = &self.problem;
         let gpu = if shape.reduction == Reduction::Memory { modest_gpu() } else { gpu() };
         let form = Form { loads, ..Form::of(problem) };
+        let shape = Shape { group: problem.weight.group(), ..shape };
         let variant = linear_vector::variant(form, shape);
         let x = bytes(&self.x);
         let [norm, floats, scales, bias, residual] =
@@ -154,6 +155,7 @@ fn shapes_of_other_devices_agree_with_the_reference() {
         words: 1,
         turns: 1,
         most_workgroups: None,
+        group: 1,
         reduction: Reduction::Memory,
     };
     let wide = Shape { strips: 1, lanes: 96, turns: 2, reduction: Reduction::Subgroups(8), ..memory };

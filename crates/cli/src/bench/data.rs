@@ -40,15 +40,24 @@ pub(crate) fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> {
 }
 
 /// Seeded multiples of 1/1024 from -1 up to 1.
-fn numbers() -> impl Iterator<Item = f32> {
+pub(crate) fn numbers() -> impl Iterator<Item = f32> {
+    seeded().map(|bits| (bits >> 53) as f32 / 1024.0 - 1.0)
+}
+
+/// Seeded bytes of any value.
+pub(crate) fn random_bytes() -> impl Iterator<Item = u8> {
+    seeded().flat_map(|bits| (bits >> 32).to_le_bytes().into_iter().take(4))
+}
+
+/// Numbers of which the upper half is as good as any for this.
+fn seeded() -> impl Iterator<Item = u64> {
     let mut state = 0x9E37_79B9_7F4A_7C15u64;
     std::iter::from_fn(move || {
-        // xorshift64*: its upper bits are as good as any for this.
+        // xorshift64*
         state ^= state >> 12;
         state ^= state << 25;
         state ^= state >> 27;
-        let bits = state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 53;
-        Some(bits as f32 / 1024.0 - 1.0)
+        Some(state.wrapping_mul(0x2545_F491_4F6C_DD1D))
     })
 }
 

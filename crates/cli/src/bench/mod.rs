@@ -1,8 +1,11 @@
-//! `torchlight bench`: attention on shapes of real models, and what a dispatch costs, timed so that peers can be compared.
+//! `torchlight bench`: attention and linear layers on shapes of real models, and what a dispatch costs, timed so that peers
+//! can be compared.
 
 mod check;
+mod clocks;
 mod data;
 mod dispatch;
+mod linear;
 mod plot;
 mod report;
 mod sdpa;
@@ -29,6 +32,8 @@ pub(crate) struct BenchArgs {
 enum What {
     /// Time attention: verified against f64 first, amortised over many steps in one pass, cold caches, warm clocks.
     Sdpa(sdpa::SdpaArgs),
+    /// Time linear layers: the same way, over weights of 4 bits or f32.
+    Linear(linear::LinearArgs),
     /// Measure what a dispatch costs host and device, with and without timestamps.
     Dispatch(dispatch::DispatchArgs),
 }
@@ -37,6 +42,7 @@ enum What {
 pub(crate) fn bench(global: &GlobalArgs, args: &BenchArgs, out: &mut impl Write) -> Result<Verdict> {
     match &args.what {
         What::Sdpa(args) => sdpa::sdpa(global, args, out),
+        What::Linear(args) => linear::linear(global, args, out),
         What::Dispatch(args) => dispatch::dispatch(global, args, out),
     }
 }

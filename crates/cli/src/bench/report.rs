@@ -161,7 +161,8 @@ impl Row {
         peaks: &Peaks,
     ) -> Self {
         let (bytes, flops) = (shape.bytes(kv), shape.flops());
-        let (limit, limit_us) = limit(bytes, flops, route, peaks);
+        let unit = if route == Route::Matrix { Limit::Matrix } else { Limit::F32 };
+        let (limit, limit_us) = limit(bytes, flops, unit, peaks);
         let us = quantile(&timed.amortised_us, 0.5);
         let own_pass: f64 = timed.own_pass.iter().map(|kernel| kernel.us_p50).sum();
         Self {
@@ -188,11 +189,11 @@ impl Row {
     }
 }
 
-/// The later of two times that no kernel beats: of its bytes, and of its arithmetic by the units that its route uses.
-fn limit(bytes: u64, flops: u64, route: Route, peaks: &Peaks) -> (Limit, f64) {
+/// The later of two times that no kernel beats: of its bytes, and of its arithmetic by the units that it uses.
+pub(crate) fn limit(bytes: u64, flops: u64, unit: Limit, peaks: &Peaks) -> (Limit, f64) {
     let copy_us = bytes as f64 / peaks.copy_gbps / 1e3;
-    let (unit, gflops) = match (route, peaks.matrix_gflops) {
-        (Route::Matrix, Some(gflops)) => (Limit::Matrix, gflops),
+    let (unit, gflops) = match (unit, peaks.matrix_gflops) {
+        (Limit::Matrix, Some(gflops)) => (Limit::Matrix, gflops),
         _ => (Limit::F32, peaks.f32_gflops),
     };
     let arithmetic_us = flops as f64 / gflops / 1e3;

@@ -9,14 +9,14 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use torchlight::{Gpu, Route, SessionOptions};
 
+use super::clocks::{Clocks, peaks};
 use super::data::Data;
-use super::report::{Probe, Report, Row, Unserved};
+use super::report::{Report, Row, Unserved};
 use super::shapes::{Shape, ShapeArgs};
 use super::timing::{Job, pairs, planned_route};
 use super::{plot, tables};
 use crate::Verdict;
 use crate::attention::{AUTO, KvArg, ScoresArg};
-use crate::calibration;
 use crate::device::GlobalArgs;
 use crate::export::{check_place, write_whole};
 
@@ -117,6 +117,7 @@ struct Bench<'a> {
     args: &'a SdpaArgs,
     options: SessionOptions,
     report: Report,
+    clocks: Clocks<'a>,
 }
 
 impl<'a> Bench<'a> {
@@ -127,12 +128,8 @@ impl<'a> Bench<'a> {
             profile_samples: 1 << 22,
             ..SessionOptions::default()
         };
-        let peaks = match calibration::known(&gpu.facts().into()) {
-            Some(peaks) => peaks,
-            // Kept for the next time where it can be; measured anyway where it cannot.
-            None => calibration::measure(gpu).or_else(|_| torchlight::calibrate(gpu))?,
-        };
-        Ok(Self { gpu, args, options, report: Report::new(gpu.facts(), peaks) })
+        let report = Report::new(gpu.facts(), peaks(gpu)?);
+        Ok(Self { gpu, args, options, report, clocks: Clocks::new(gpu)? })
     }
 
     /// Times every shape by every route that takes it.
@@ -140,7 +137,6 @@ impl<'a> Bench<'a> {
         let routes = if self.args.smoke { Routes::all() } else { self.args.route.clone() };
         let progress = ProgressBar::new((shapes.len() * routes.0.len()) as u64);
         progress.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}")?);
-        self.note_probe()?;
         for shape in shapes {
             progress.set_message(format!("{} over {}", shape.new_tokens, shape.context_len));
             let accepted = self.accepted(shape, &routes);
@@ -155,6 +151,7 @@ impl<'a> Bench<'a> {
             }
         }
         progress.finish_and_clear();
+        self.report.probe = self.clocks.into_probe();
         match self.report.refused.first() {
             Some(first) if self.report.rows.is_empty() && self.report.failed.is_empty() => {
                 bail!("nothing could be timed: {}: {}", first.shape, first.reason)
@@ -196,35 +193,12 @@ impl<'a> Bench<'a> {
             let (rel_l2, tolerance) = (checked.rel_l2, checked.tolerance);
             bail!("wrong, so it was not timed: relative error {rel_l2:.1e}, where {tolerance:.0e} passes");
         }
-        let timed = job.time(&correct, || self.warm_up())?;
+        let timed = job.time(&correct, || self.clocks.warm_up())?;
         // Whether the clocks stayed where they were.
-        let after = self.note_probe();
+        let after = self.clocks.note();
         let row = Row::new((shape, options.kv, route), checked, timed, &self.report.peaks);
         self.report.rows.push(row);
         after
-    }
-
-    /// Lets the clocks rise to where they were at their best, and notes how near they came.
-    fn warm_up(&mut self) -> Result<()> {
-        const TRIES: usize = 3;
-        for _ in 0..TRIES {
-            self.note_probe()?;
-            if self.report.probe.as_ref().is_none_or(Probe::is_warm) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn note_probe(&mut self) -> Result<()> {
-        let is_cpu = self.gpu.facts().is_cpu;
-        match &mut self.report.probe {
-            // A CPU's clock does not wait for work: its first reading is enough.
-            Some(_) if is_cpu => {}
-            Some(probe) => probe.note(torchlight::warm_up(self.gpu)?),
-            None => self.report.probe = Some(Probe::new(torchlight::warm_up(self.gpu)?)),
-        }
-        Ok(())
     }
 }
 

@@ -20,9 +20,9 @@ use super::data::Data;
 use super::quantile;
 use super::shapes::Shape;
 
-/// K/V pairs that a pass goes round over at most: more buffers cost more than they tell.
-pub(crate) const MOST_PAIRS: usize = 512;
-/// Bytes of all pairs: several times any cache, or of a CPU adapter enough to leave the nearest ones.
+/// Sets, as K/V pairs, that a pass goes round over at most: more buffers cost more than they tell.
+const MOST_SETS: usize = 512;
+/// Bytes of all sets: several times any cache, or of a CPU adapter enough to leave the nearest ones.
 const ROTATED_BYTES: u64 = 300_000_000;
 const ROTATED_BYTES_CPU: u64 = 8_000_000;
 /// A pass takes so long at least on a GPU, in ns, so that its own begin and end do not count.
@@ -83,8 +83,86 @@ pub(crate) struct Correct {
 
 /// The K/V pairs of a shape that fill the caches of a device.
 pub(crate) fn pairs(shape: &Shape, kv: KvType, is_cpu: bool) -> usize {
+    sets(shape.pair_bytes(kv), is_cpu)
+}
+
+/// Sets of so many bytes that fill the caches of a device.
+pub(crate) fn sets(set_bytes: u64, is_cpu: bool) -> usize {
     let wanted = if is_cpu { ROTATED_BYTES_CPU } else { ROTATED_BYTES };
-    (wanted.div_ceil(shape.pair_bytes(kv)) as usize).clamp(2, MOST_PAIRS)
+    (wanted.div_ceil(set_bytes) as usize).clamp(2, MOST_SETS)
+}
+
+/// How many sets there are, and how many steps go round over them in a pass, where a step takes about so long.
+pub(crate) fn rounds(sets: usize, estimate_ns: f64, is_cpu: bool) -> (usize, usize) {
+    let most = ((MOST_PASS_NS / estimate_ns) as usize).max(2);
+    let sets = sets.min(most);
+    let least_ns = if is_cpu { 0.0 } else { LEAST_PASS_NS };
+    let rounds = (least_ns / (estimate_ns * sets as f64)).ceil().clamp(1.0, 64.0);
+    (sets, sets * rounds as usize)
+}
+
+/// A session whose runs are passes of many steps, over inputs that were given once.
+pub(crate) struct Passes<'a> {
+    gpu: &'a Gpu,
+    session: Session,
+    inputs: Vec<Input<'static>>,
+}
+
+/// What passes took.
+pub(crate) struct PassTimes {
+    /// Nanoseconds of each.
+    pub(crate) ns: Vec<f64>,
+    pub(crate) clock: Clock,
+    pub(crate) own_pass: Vec<OwnPass>,
+}
+
+impl<'a> Passes<'a> {
+    /// Gives the inputs in a first pass.
+    pub(crate) fn new(gpu: &'a Gpu, mut session: Session, inputs: &[Input<'_>]) -> Result<Self> {
+        session.run(inputs)?;
+        gpu.wait()?;
+        Ok(Self { gpu, session, inputs: vec![Input::Resident; inputs.len()] })
+    }
+
+    /// Nanoseconds that a pass takes about.
+    pub(crate) fn estimate(&mut self) -> Result<f64> {
+        self.session.set_timestamps(TimestampMode::Pass);
+        let mut least = f64::INFINITY;
+        for _ in 0..3 {
+            let (profile, host_ns) = self.passes(1)?;
+            let stamped = profile.runs.iter().find_map(torchlight::RunProfile::sum_ns);
+            least = stamped.into_iter().chain(host_ns).next().unwrap_or(least).min(least);
+        }
+        Ok(least)
+    }
+
+    /// Times that many passes, and each kernel in passes of its own. `warm` is called before the clock counts.
+    pub(crate) fn time(&mut self, repeats: u32, warm: impl FnOnce() -> Result<()>) -> Result<PassTimes> {
+        self.session.set_timestamps(TimestampMode::Run);
+        warm()?;
+        // One more pass that is not counted: the device comes from another kernel.
+        self.passes(1)?;
+        let (profile, host_ns) = self.passes(repeats)?;
+        let stamped: Vec<f64> = profile.runs.iter().filter_map(torchlight::RunProfile::sum_ns).collect();
+        let (clock, ns) = if stamped.is_empty() { (Clock::Host, host_ns) } else { (Clock::Gpu, stamped) };
+        self.session.set_timestamps(TimestampMode::Pass);
+        let (profile, _) = self.passes(repeats.clamp(1, 3))?;
+        Ok(PassTimes { ns, clock, own_pass: own_pass(&profile) })
+    }
+
+    /// Runs the pass so often. Returns what was stamped, and the host's nanoseconds of each.
+    fn passes(&mut self, count: u32) -> Result<(Profile, Vec<f64>)> {
+        let mut profile = Profile::default();
+        let mut host_ns = Vec::new();
+        for _ in 0..count {
+            let start = Instant::now();
+            self.session.run(&self.inputs)?;
+            self.gpu.wait()?;
+            host_ns.push(start.elapsed().as_nanos() as f64);
+            profile.merge(self.session.take_profile()?);
+        }
+        Ok((profile, host_ns))
+    }
 }
 
 /// The route that a step takes, found without a byte of its tensors, or why it cannot be served.
@@ -157,71 +235,25 @@ impl Job<'_> {
             checked = Some(checked.map_or(this, |before| before.or_worse(this)));
             caches = vec![Input::Resident; caches.len()];
         }
-        session.set_timestamps(TimestampMode::Pass);
-        let estimate_ns = self.estimate(&mut session)?;
+        let estimate_ns = Passes { gpu: self.gpu, session, inputs: vec![Input::Resident; 5] }.estimate()?;
+        let estimate_ns = (estimate_ns / CHECKED_STEPS.len() as f64).max(1.0);
         Ok(Correct { checked: checked.context("the step never ran")?, estimate_ns })
-    }
-
-    /// Nanoseconds that the step takes about, by itself.
-    fn estimate(&self, session: &mut Session) -> Result<f64> {
-        let mut least = f64::INFINITY;
-        for _ in 0..3 {
-            let start = Instant::now();
-            session.run(&[Input::Resident; 5])?;
-            self.gpu.wait()?;
-            let host_ns = start.elapsed().as_nanos() as f64;
-            let stamped = session.take_profile()?.runs.iter().find_map(torchlight::RunProfile::sum_ns);
-            least = least.min(stamped.unwrap_or(host_ns));
-        }
-        Ok((least / CHECKED_STEPS.len() as f64).max(1.0))
     }
 
     /// Times a step that was found correct. `warm` is called when all is built, before the clock counts.
     pub(crate) fn time(&self, correct: &Correct, warm: impl FnOnce() -> Result<()>) -> Result<Timed> {
-        let (pairs, steps) = self.rounds(correct.estimate_ns);
-        let graph = self.rotated(pairs, steps)?;
-        let options = SessionOptions { timestamps: TimestampMode::Run, ..self.options };
-        let mut session = Session::new(self.gpu, &graph, options)?;
-        let q = self.data.q(&self.shape);
-        session.run(&[Input::Host(TensorView::f32(&self.shape.q_dims(), &q)?)])?;
-        self.gpu.wait()?;
-        warm()?;
-        // One more pass that is not counted: the device comes from another kernel.
-        self.passes(&mut session, 1)?;
-        let (profile, host_ns) = self.passes(&mut session, self.repeats)?;
-        let stamped: Vec<f64> = profile.runs.iter().filter_map(torchlight::RunProfile::sum_ns).collect();
-        let (clock, passes_ns) = if stamped.is_empty() { (Clock::Host, host_ns) } else { (Clock::Gpu, stamped) };
-        let amortised_us = passes_ns.iter().map(|ns| ns / 1000.0 / steps as f64).collect();
-        session.set_timestamps(TimestampMode::Pass);
-        let (profile, _) = self.passes(&mut session, self.repeats.clamp(1, 3))?;
-        Ok(Timed { amortised_us, own_pass: own_pass(&profile), steps, pairs, clock })
-    }
-
-    /// Runs the pass so often. Returns what was stamped, and the host's nanoseconds of each.
-    fn passes(&self, session: &mut Session, count: u32) -> Result<(Profile, Vec<f64>)> {
-        let mut profile = Profile::default();
-        let mut host_ns = Vec::new();
-        for _ in 0..count {
-            let start = Instant::now();
-            session.run(&[Input::Resident])?;
-            self.gpu.wait()?;
-            host_ns.push(start.elapsed().as_nanos() as f64);
-            profile.merge(session.take_profile()?);
-        }
-        Ok((profile, host_ns))
-    }
-
-    /// How many K/V pairs there are, and how many steps go round over them in a pass.
-    fn rounds(&self, estimate_ns: f64) -> (usize, usize) {
-        if self.is_smoke {
-            return (2, 2);
-        }
         let is_cpu = self.gpu.facts().is_cpu;
-        let most = ((MOST_PASS_NS / estimate_ns) as usize).max(2);
-        let pairs = pairs(&self.shape, self.options.kv, is_cpu).min(most);
-        let least_ns = if is_cpu { 0.0 } else { LEAST_PASS_NS };
-        let rounds = (least_ns / (estimate_ns * pairs as f64)).ceil().clamp(1.0, 64.0);
-        (pairs, pairs * rounds as usize)
+        let (pairs, steps) = match self.is_smoke {
+            true => (2, 2),
+            false => rounds(pairs(&self.shape, self.options.kv, is_cpu), correct.estimate_ns, is_cpu),
+        };
+        let graph = self.rotated(pairs, steps)?;
+        let session = Session::new(self.gpu, &graph, self.options)?;
+        let q = self.data.q(&self.shape);
+        let q = Input::Host(TensorView::f32(&self.shape.q_dims(), &q)?);
+        let PassTimes { ns, clock, own_pass } = Passes::new(self.gpu, session, &[q])?.time(self.repeats, warm)?;
+        let amortised_us = ns.iter().map(|ns| ns / 1000.0 / steps as f64).collect();
+        Ok(Timed { amortised_us, own_pass, steps, pairs, clock })
     }
 
     /// A graph of many steps that go round over K/V pairs. It has no outputs: a run returns when it is submitted.

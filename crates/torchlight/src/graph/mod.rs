@@ -29,7 +29,7 @@ pub use lower::{SUPPORTED_OPERATORS, unsupported_operators};
 pub use operator::{
     Add, AddSymInt, Attend, CopyTensor, Mul, Operator, SdpaWithKvCache, SelectAsSymInt, SymSize, UpdateCache,
 };
-pub use projection::{Ending, Norm, Projection, Weight};
+pub use projection::{Around, Ending, Norm, Projection, Weight};
 pub use rotary::{AngleRows, Angles, Qkv, RotaryUpdateCache};
 pub use transformer::{ApplyRotaryEmb, Embedding, RmsNorm, Sigmoid};
 

@@ -1,7 +1,7 @@
 //! A linear layer with what stands in front of it and behind it: what every linear operator is planned as.
 
 use super::linear::Layer;
-use super::{Linear, LinearQ4, Live, Operator, Quantised, TensorId};
+use super::{GraphBuilder, Linear, LinearQ4, Live, Operator, Quantised, TensorId};
 use crate::error::Result;
 use crate::tensor::{DType, Dims};
 
@@ -52,6 +52,38 @@ pub enum Ending {
     Add(TensorId),
     /// The weight has the rows of a gate, then as many of an up projection: the result is `silu(gate) * up`.
     SwiGlu,
+}
+
+/// What stands around the product of a [`Projection`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Around {
+    /// What is done to each row of x before.
+    pub norm: Option<Norm>,
+    /// Added to each row of the product.
+    pub bias: Option<TensorId>,
+    /// What becomes of the product.
+    pub ending: Ending,
+}
+
+impl GraphBuilder<'_> {
+    /// A linear layer with what stands around it, as one operator; shapes as of [`Projection`].
+    ///
+    /// # Errors
+    /// As [`Self::input`], for the result. Shapes that do not fit are refused by [`Self::finish`].
+    pub fn projection(&mut self, x: TensorId, weight: Weight, around: Around) -> Result<TensorId> {
+        let Around { norm, bias, ending } = around;
+        let rows = self.bound(weight.rows()).as_slice().first().copied().unwrap_or(1);
+        let mut dims = match ending {
+            Ending::Add(residual) => self.bound(residual),
+            Ending::Plain | Ending::SwiGlu => self.bound(x),
+        };
+        if let Some(size) = dims.as_mut_slice().last_mut() {
+            *size = if ending == Ending::SwiGlu { rows / 2 } else { rows };
+        }
+        let out = self.computed(DType::F32, dims.as_slice())?;
+        self.push(Operator::Projection(Projection { x, norm, weight, bias, ending, out }));
+        Ok(out)
+    }
 }
 
 impl Weight {

@@ -42,6 +42,8 @@ pub struct Shape {
     /// Whether a lane's turns are the whole row: a workgroup then loads x once for all its blocks, and there are at most
     /// this many workgroups.
     pub most_workgroups: Option<u32>,
+    /// Columns of a weight of 4-bit numbers that share a scale.
+    pub group: u32,
     /// How the lanes come to a sum.
     pub reduction: Reduction,
 }
@@ -76,8 +78,8 @@ fn few_lanes(problem: &LinearProblem, lanes: u32) -> Shape {
     let rows = problem.rows.min(VECTOR_ROWS);
     // Each element of a block has an invocation that writes it.
     let lanes = lanes.max((4 * rows).next_power_of_two());
-    let (strips, reduction) = (64 / lanes, Reduction::Memory);
-    Shape { rows, strips, lanes, words: 1, turns: 1, most_workgroups: None, reduction }
+    let (strips, group, reduction) = (64 / lanes, problem.weight.group(), Reduction::Memory);
+    Shape { rows, strips, lanes, words: 1, turns: 1, most_workgroups: None, group, reduction }
 }
 
 /// As many lanes as the row has loads of so many columns, up to a limit.
@@ -117,7 +119,8 @@ fn keeping(problem: &LinearProblem, packing: Packing) -> Option<Shape> {
         let lanes = problem.in_features.div_ceil(8 * words * turns).next_multiple_of(32);
         let strips = if lanes == 32 { 2 } else { 1 };
         let most_workgroups = Some(GPU_INVOCATIONS / (strips * lanes));
-        Shape { rows, strips, lanes, words, turns, most_workgroups, reduction: Reduction::Memory }
+        let group = problem.weight.group();
+        Shape { rows, strips, lanes, words, turns, most_workgroups, group, reduction: Reduction::Memory }
     };
     let shapes = [[2, 2], [1, 3], [2, 1], [1, 2], [2, 4], [1, 1]].into_iter().filter(fits).map(shape);
     // Columns that there is room for: the fewer, the fewer lanes have nothing to do. The first of equals.
@@ -126,11 +129,11 @@ fn keeping(problem: &LinearProblem, packing: Packing) -> Option<Shape> {
 
 /// The variant of a form and a shape.
 pub fn variant(form: Form, shape: Shape) -> Variant {
-    let Shape { rows, strips, lanes, words: _, turns, most_workgroups, reduction } = shape;
+    let Shape { rows, strips, lanes, turns, most_workgroups, reduction, .. } = shape;
     let (label, floats, weights) = match form.loads {
         Loads::F32(alignment) => ("linear_vector_f32", alignment, float_loads(alignment)),
         Loads::Q4(packing) => {
-            ("linear_vector_q4", packing.alignment(), number_loads(packing, form.ending, shape.words))
+            ("linear_vector_q4", packing.alignment(), number_loads((packing, form.ending), shape.words, shape.group))
         }
     };
     let (joined, across, subgroup_size) = match reduction {
@@ -217,7 +220,7 @@ fn float_loads(alignment: Alignment) -> String {
 
 /// How a word of eight columns is loaded, and what scales the four rows of a block have in common there: all, or none,
 /// where a word may have more than one and each number takes its own.
-fn number_loads(packing: Packing, ending: Ending, words: u32) -> String {
+fn number_loads((packing, ending): (Packing, Ending), words: u32, group: u32) -> String {
     const WORD: &str = "return weight[row * (params.in_features / COLUMNS) + column / COLUMNS];";
     const ANY: &str = concat!(
         "let first = row * (params.in_features / 2u) + column / 2u; let shift = first % 4u * 8u; ",
@@ -228,7 +231,7 @@ fn number_loads(packing: Packing, ending: Ending, words: u32) -> String {
         1 => ("u32".to_owned(), "numbers(load >> (quad * 16u))"),
         _ => (format!("vec{words}<u32>"), "numbers(load[quad / 2u] >> (quad % 2u * 16u))"),
     };
-    let first = |row: &str, column: &str| format!("{column} / params.group * (PARTS * params.out_features) + {row}");
+    let first = |row: &str, column: &str| format!("{column} / {group}u * (PARTS * params.out_features) + {row}");
     let shared = first("first_row", "column");
     let (load, values, scales, shared) = match (packing, ending) {
         (Packing::Loads | Packing::Words, Ending::Plain | Ending::Add) => {
@@ -293,9 +296,10 @@ pub(super) fn representatives() -> Vec<Variant> {
         words: 1,
         turns: 1,
         most_workgroups: None,
+        group: 32,
         reduction: Reduction::Memory,
     };
-    let subgroups = Shape { rows: 4, strips: 1, lanes: 128, words: 1, turns: 2, most_workgroups: None, reduction };
+    let subgroups = Shape { rows: 4, strips: 1, lanes: 128, turns: 2, reduction, ..memory };
     let wide = Shape { rows: 2, strips: 1, turns: 3, most_workgroups: Some(384), ..subgroups };
     let loads =
         [Loads::F32(Alignment::Four), Loads::F32(Alignment::One), Loads::Q4(Packing::Loads), Loads::Q4(Packing::Any)];
