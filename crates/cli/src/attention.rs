@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use torchlight::graph::Fusion;
+use torchlight::kernels::linear::Products;
 use torchlight::kernels::sdpa_matrix::Scores;
 use torchlight::kernels::{AttentionProblem, KvType};
 use torchlight::plan::{Choice, PlanOptions, Refusal, Rules};
@@ -32,6 +33,11 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "ROUTE", default_value = AUTO, value_parser = linear_parser())]
     pub(crate) linear: LinearArg,
 
+    /// The type in which linear layers of many rows multiply: f16 is faster where the device has cooperative matrices, and
+    /// rounds.
+    #[arg(long, value_name = "TYPE", default_value = "f32")]
+    pub(crate) products: ProductsArg,
+
     /// Keep each operator of the program by itself, instead of computing several in one kernel.
     #[arg(long)]
     pub(crate) no_fusion: bool,
@@ -51,6 +57,13 @@ pub(crate) struct AttentionArgs {
 /// A type of KV caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KvArg {
+    F16,
+    F32,
+}
+
+/// A type of products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProductsArg {
     F16,
     F32,
 }
@@ -75,6 +88,15 @@ impl From<KvArg> for KvType {
     }
 }
 
+impl From<ProductsArg> for Products {
+    fn from(arg: ProductsArg) -> Self {
+        match arg {
+            ProductsArg::F16 => Self::F16,
+            ProductsArg::F32 => Self::F32,
+        }
+    }
+}
+
 impl From<ScoresArg> for Scores {
     fn from(arg: ScoresArg) -> Self {
         match arg {
@@ -94,7 +116,7 @@ impl PlanArgs {
     /// What a plan is made by.
     pub(crate) fn options(&self) -> PlanOptions {
         let (kv, route, linear) = (self.kv.into(), self.route.0, self.linear.0);
-        PlanOptions { kv, route, linear, ..PlanOptions::default() }
+        PlanOptions { kv, route, linear, products: self.products.into(), ..PlanOptions::default() }
     }
 
     /// A graph as it is planned for a device.
@@ -114,8 +136,16 @@ impl PlanArgs {
 impl AttentionArgs {
     /// Session options with these in their place.
     pub(crate) fn apply(&self, options: SessionOptions) -> SessionOptions {
-        let PlanOptions { kv, route, linear, .. } = self.plan.options();
-        SessionOptions { kv, route, linear, fusion: self.plan.fusion(), scores: self.scores.into(), ..options }
+        let PlanOptions { kv, route, linear, products, .. } = self.plan.options();
+        SessionOptions {
+            kv,
+            route,
+            linear,
+            products,
+            fusion: self.plan.fusion(),
+            scores: self.scores.into(),
+            ..options
+        }
     }
 }
 

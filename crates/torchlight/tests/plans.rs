@@ -5,6 +5,7 @@ mod harness;
 use harness::attention::{PLAIN, Sizes};
 use harness::{bytes, case};
 use torchlight::kernels::KvType;
+use torchlight::kernels::linear::Products;
 use torchlight::kernels::sdpa_matrix::Scores;
 use torchlight::plan::{DeviceLimits, PlanOptions, Role};
 use torchlight::{DType, DeviceFacts, Graph, GraphBuilder, Plan, Route};
@@ -14,8 +15,13 @@ fn plan(graph: &Graph<'_>) -> Plan {
 }
 
 /// The plainest route alone.
-const MATERIALISED: PlanOptions =
-    PlanOptions { route: Some(Route::Materialised), kv: KvType::F32, scores: Scores::F16, linear: None };
+const MATERIALISED: PlanOptions = PlanOptions {
+    route: Some(Route::Materialised),
+    kv: KvType::F32,
+    scores: Scores::F16,
+    products: Products::F32,
+    linear: None,
+};
 
 const ADD: &str = "\
 buffer 0: 192 bytes, input 0

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use torchlight::graph::IntArg;
 use torchlight::kernels::KvType;
-use torchlight::plan::{PlanOptions, Rules, Tokens};
+use torchlight::plan::{Rules, Tokens};
 use torchlight::{
     DType, Error, Gpu, Graph, GraphBuilder, Input, Plan, Profile, Route, Session, SessionOptions, TensorView,
     TimestampMode,
@@ -167,8 +167,7 @@ impl<'a> Passes<'a> {
 
 /// The route that a step takes, found without a byte of its tensors, or why it cannot be served.
 pub(crate) fn planned_route(gpu: &Gpu, shape: &Shape, options: SessionOptions) -> Result<Route, String> {
-    let SessionOptions { kv, route, scores, linear, .. } = options;
-    let (options, problem) = (PlanOptions { kv, route, scores, linear }, shape.problem());
+    let (kv, options, problem) = (options.kv, options.plan(), shape.problem());
     let rules = Rules::new(options, gpu.facts(), &problem, Tokens::Exactly);
     let taken = rules.choose(&problem).map_err(|refusal| refusal.to_string())?;
     let plan = checked_steps(shape).and_then(|graph| Plan::new(&graph, gpu.facts(), options));

@@ -80,6 +80,17 @@ pub enum Ending {
     SwiGlu,
 }
 
+/// The type in which layers of many rows multiply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Products {
+    /// 32-bit floats, as the program has it.
+    #[default]
+    F32,
+    /// 16-bit floats with sums of 32 bits, where the device has cooperative matrices: several times as fast, and x and weights
+    /// are rounded to 11 bits.
+    F16,
+}
+
 /// The type of a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WeightType {

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use super::{DeviceFacts, LinearLayer, PlanOptions};
 use crate::error::Error;
 use crate::graph::Node;
-use crate::kernels::linear::VECTOR_ROWS;
+use crate::kernels::linear::{Products, VECTOR_ROWS};
 use crate::kernels::{LinearProblem, linear_matrix};
 
 /// A way to compute a linear layer.
@@ -85,6 +85,8 @@ pub enum LinearRefusal {
         /// Invocations of a workgroup that it needs.
         invocations: u32,
     },
+    /// It rounds to f16, and products are to be f32.
+    Rounds,
     /// It would serve, and another was preferred.
     Slower(LinearRoute),
     /// It would serve, and another was asked for.
@@ -109,6 +111,7 @@ impl fmt::Display for LinearRefusal {
             Self::Workgroup { bytes, invocations } => {
                 write!(f, "the device allows no workgroup of {bytes} bytes and {invocations} invocations")
             }
+            Self::Rounds => f.write_str("it rounds to f16, and products are to be f32"),
             Self::Slower(than) => write!(f, "{than} is faster here"),
             Self::NotAskedFor(asked) => write!(f, "{asked} was asked for"),
         }
@@ -119,6 +122,7 @@ impl fmt::Display for LinearRefusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinearRules {
     asked: Option<LinearRoute>,
+    products: Products,
     /// Why the device does not multiply the layer's matrices, where it does not.
     matrix: Option<LinearRefusal>,
 }
@@ -141,7 +145,7 @@ impl LinearRules {
             }
             WeightSizes::Live => Some(LinearRefusal::LiveWeight),
         };
-        Self { asked: options.linear, matrix }
+        Self { asked: options.linear, products: options.products, matrix }
     }
 
     /// The route that was asked for.
@@ -157,7 +161,9 @@ impl LinearRules {
         match self.asked {
             Some(route) => self.serves(route, problem).map(|()| route),
             None if problem.is_vector() => Ok(LinearRoute::Vector),
-            None if self.serves(LinearRoute::Matrix, problem).is_ok() => Ok(LinearRoute::Matrix),
+            None if self.products == Products::F16 && self.serves(LinearRoute::Matrix, problem).is_ok() => {
+                Ok(LinearRoute::Matrix)
+            }
             None => Ok(LinearRoute::Tile),
         }
     }
@@ -169,6 +175,7 @@ impl LinearRules {
             let refusal = match (self.serves(route, problem), self.asked, chosen) {
                 (Err(refusal), ..) => refusal,
                 (Ok(()), Some(asked), _) => LinearRefusal::NotAskedFor(asked),
+                (Ok(()), None, Ok(LinearRoute::Tile)) if route == LinearRoute::Matrix => LinearRefusal::Rounds,
                 (Ok(()), None, chosen) => LinearRefusal::Slower(chosen.unwrap_or(LinearRoute::Tile)),
             };
             (route, refusal)
@@ -283,7 +290,7 @@ mod tests {
     }
 
     fn by(linear: Option<LinearRoute>) -> PlanOptions {
-        PlanOptions { linear, ..PlanOptions::default() }
+        PlanOptions { linear, products: Products::F16, ..PlanOptions::default() }
     }
 
     /// A GPU with all features.
@@ -316,6 +323,10 @@ mod tests {
             let rules = LinearRules::new(by(None), facts, (&[problem], WeightSizes::Planned));
             assert_eq!(rules.choose(&problem), Ok(wanted), "{problem:?}");
         }
+        let exact = LinearRules::new(PlanOptions::default(), &gpu(), (&[problem(5)], WeightSizes::Planned));
+        assert_eq!(exact.choose(&problem(5)), Ok(Tile), "products of f32");
+        let why = exact.explain(&problem(5)).others;
+        assert!(why.contains(&(Matrix, LinearRefusal::Rounds)), "{why:?}");
         let rules = LinearRules::new(by(None), &gpu(), (&[problem(100)], WeightSizes::Live));
         assert_eq!(rules.choose(&problem(100)), Ok(Tile), "a weight of any size");
     }

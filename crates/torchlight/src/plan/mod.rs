@@ -40,6 +40,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::graph::{Graph, Live, TensorId};
+use crate::kernels::linear::Products;
 use crate::kernels::sdpa_matrix::Scores;
 use crate::kernels::{AttentionProblem, KvType, Variant};
 use crate::tensor::DType;
@@ -144,6 +145,8 @@ pub struct PlanOptions {
     /// How exactly scores over f16 caches are computed: in f16 the matrix route sums them in f16, and the streaming route
     /// rounds queries to f16.
     pub scores: Scores,
+    /// The type in which linear layers of many rows multiply.
+    pub products: Products,
     /// The route that all linear layers take; `None` chooses the fastest for each run.
     pub linear: Option<LinearRoute>,
 }

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::gpu::BoundsChecks;
 use crate::graph::Fusion;
 use crate::kernels::KvType;
+use crate::kernels::linear::Products;
 use crate::kernels::sdpa_matrix::Scores;
 use crate::plan::{LinearRoute, PlanOptions, Route};
 use crate::profile::{TIMESTAMP_QUERY_VARIABLE, TimestampMode, parse_switch};
@@ -25,6 +26,8 @@ pub struct SessionOptions {
     /// How exactly scores over f16 caches are computed: in f16 the matrix route sums them in f16, and the streaming route
     /// rounds queries to f16.
     pub scores: Scores,
+    /// The type in which linear layers of many rows multiply: f16 is faster where the device has cooperative matrices, and rounds.
+    pub products: Products,
     /// The route that all linear layers take; `None` chooses the fastest for each run.
     pub linear: Option<LinearRoute>,
     /// Whether operators are fused before they are planned.
@@ -41,6 +44,7 @@ impl Default for SessionOptions {
             kv: KvType::F32,
             route: None,
             scores: Scores::default(),
+            products: Products::default(),
             linear: None,
             fusion: Fusion::default(),
         }
@@ -59,7 +63,13 @@ impl SessionOptions {
     }
 
     /// What the plan is made by.
-    pub(super) fn plan(&self) -> PlanOptions {
-        PlanOptions { kv: self.kv, route: self.route, scores: self.scores, linear: self.linear }
+    pub fn plan(&self) -> PlanOptions {
+        PlanOptions {
+            kv: self.kv,
+            route: self.route,
+            scores: self.scores,
+            products: self.products,
+            linear: self.linear,
+        }
     }
 }

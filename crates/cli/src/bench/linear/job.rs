@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use torchlight::graph::{self, Around, Norm, Quantised, TensorId, Weight};
 use torchlight::kernels::LinearProblem;
 use torchlight::kernels::linear::{Ending, WeightType};
-use torchlight::plan::{LinearRoute, PlanOptions};
+use torchlight::plan::LinearRoute;
 use torchlight::reference::linear_vector::{self, Operands};
 use torchlight::{DType, Gpu, Graph, GraphBuilder, Input, Plan, Session, SessionOptions, TensorView, reference};
 
@@ -62,8 +62,7 @@ pub(crate) fn planned_route(gpu: &Gpu, layer: &Layer, options: SessionOptions) -
         }
     };
     step(&mut graph, layer, (&inputs, weight))?;
-    let SessionOptions { kv, route, scores, linear, .. } = options;
-    let plan = Plan::new(&graph.finish()?, gpu.facts(), PlanOptions { kv, route, scores, linear })?;
+    let plan = Plan::new(&graph.finish()?, gpu.facts(), options.plan())?;
     // A plan has every route that some run takes: of a fixed number of rows there is one.
     let route = plan.linears.first().and_then(|choice| choice.rules.choose(&choice.largest).ok());
     Ok(route.unwrap_or(LinearRoute::Tile))
