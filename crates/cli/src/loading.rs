@@ -30,7 +30,7 @@ pub(crate) fn build_session(
     let read = watch.lap();
     global.say(|| format!("read the program, {}, in {read}", bytes(file.len() as u64)));
     let mut shown = Shown { global, watch, bar: Bar::new(PATIENCE), all_bytes: 0 };
-    let session = Session::new_with_progress((gpu, &graph), options, |reached| shown.show(reached));
+    let session = Session::new_with_progress(gpu, &graph, options, |reached| shown.show(reached));
     let session = session.with_context(name)?;
     let (uploaded, all_bytes) = (shown.watch.lap(), shown.all_bytes);
     global.say(|| format!("uploaded {} in {uploaded}", bytes(all_bytes)));
@@ -107,20 +107,25 @@ impl Bar {
         if self.begun.elapsed() < self.patience {
             return;
         }
-        let (shown, bar) = self.shown.get_or_insert_with(|| (part, ProgressBar::new(all).with_style(part.style())));
-        if std::mem::replace(shown, part) != part {
-            bar.set_style(part.style());
-            bar.set_length(all);
+        if self.shown.as_ref().is_none_or(|(shown, _)| *shown != part) {
+            self.clear();
+            self.shown = Some((part, ProgressBar::new(all).with_style(part.style())));
         }
-        bar.set_position(done);
+        if let Some((_, bar)) = &self.shown {
+            bar.set_position(done);
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some((_, bar)) = self.shown.take() {
+            bar.finish_and_clear();
+        }
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Some((_, bar)) = &self.shown {
-            bar.finish_and_clear();
-        }
+        self.clear();
     }
 }
 

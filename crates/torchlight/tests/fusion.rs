@@ -226,6 +226,18 @@ fn what_is_refused_is_refused_in_the_same_words() {
 }
 
 #[test]
+fn what_is_fused_stays_as_it_is() {
+    for model in MODELS {
+        case::with_graph(model, &case::read(model, "model.pte"), |graph| {
+            let once = graph.clone().fused(u64::MAX);
+            assert_eq!(once.clone().fused(u64::MAX), once, "{model}");
+            assert_eq!((&once.inputs, &once.outputs), (&graph.inputs, &graph.outputs), "{model}");
+            assert_eq!(once.states(), graph.states(), "{model}: caches in their order");
+        });
+    }
+}
+
+#[test]
 fn plans_keep_to_the_limits_of_every_device() {
     for model in MODELS {
         case::with_graph(model, &case::read(model, "model.pte"), |graph| {

@@ -30,7 +30,7 @@ fn a_plan_then_pipelines_then_bytes_are_told() {
     let graph = graph.finish().unwrap();
     let mut told = Vec::new();
     let options = SessionOptions::default();
-    let mut session = Session::new_with_progress((gpu(), &graph), options, |progress| told.push(progress)).unwrap();
+    let mut session = Session::new_with_progress(gpu(), &graph, options, |progress| told.push(progress)).unwrap();
 
     assert_eq!(told[0], Loading::Planned);
     let all = session.plan().variants.len();

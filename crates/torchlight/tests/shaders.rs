@@ -297,7 +297,9 @@ fn every_file_is_valid_by_itself_and_has_one_variant_block() {
 fn every_pipeline_builds_without_a_driver() {
     let gpu = Gpu::noop();
     for checks in [BoundsChecks::WhereNeeded, BoundsChecks::Everywhere] {
-        for variant in kernels::all_variants() {
+        // Larger workgroups than this device allows are validated above.
+        let most = gpu.facts().limits.max_compute_invocations_per_workgroup;
+        for variant in kernels::all_variants().into_iter().filter(|variant| variant.workgroup_size <= most) {
             let compiled = pollster::block_on(gpu.compile(std::slice::from_ref(&variant), checks));
             compiled.unwrap_or_else(|error| panic!("{} {checks:?}:\n{}{error}", variant.label, variant.block));
         }

@@ -51,7 +51,7 @@ fn plain_stream(plan: &Plan, grids: &[u32], outputs: &[(TensorId, u64)], submits
                     stream.push(Command::SetPipeline(step.variant));
                 }
                 pipeline = Some(step.variant);
-                stream.push(Command::SetBindGroup { dispatch, params_offset: 256 * dispatch });
+                stream.push(Command::SetBindGroup { dispatch, params_offset: 256 * launched as u32 });
                 stream.push(Command::Dispatch { x: grids[dispatch as usize], y: 1 });
                 dispatch += 1;
                 launched += 1;

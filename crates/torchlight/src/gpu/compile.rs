@@ -3,7 +3,7 @@
 use super::adapter::Gpu;
 use super::pipelines::{BoundsChecks, Pipeline};
 use super::scope::Scopes;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::Variant;
 
 impl Gpu {
@@ -50,7 +50,7 @@ impl Gpu {
                 pipelines.push((index, pipeline?));
                 done(pipelines.len());
             }
-            Ok::<_, Error>(pipelines)
+            Ok::<_, crate::error::Error>(pipelines)
         })?;
         pipelines.sort_by_key(|(index, _)| *index);
         Ok(pipelines.into_iter().map(|(_, pipeline)| pipeline).collect())

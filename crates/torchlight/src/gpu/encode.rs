@@ -67,7 +67,7 @@ pub fn encode(
                 if pipeline.replace(step.variant) != Some(step.variant) {
                     sink.push(Command::SetPipeline(step.variant));
                 }
-                sink.push(Command::SetBindGroup { dispatch, params_offset: dispatch * PARAMS_SLOT_BYTES });
+                sink.push(Command::SetBindGroup { dispatch, params_offset: launched * PARAMS_SLOT_BYTES });
                 let inside = timestamps == TimestampMode::Inside;
                 if inside {
                     sink.push(Command::WriteTimestamp { set: queries.set, query: queries.begin });

@@ -32,7 +32,7 @@ pub(crate) struct Engine {
 /// One run: what varies from run to run.
 #[derive(Debug)]
 pub(crate) struct Run<'r> {
-    /// The params slots of all dispatches.
+    /// The params slots of what is launched, in order.
     pub(crate) params: &'r [u8],
     /// One grid a dispatch, or nothing where it has nothing to do.
     pub(crate) grids: &'r [Option<Grid>],

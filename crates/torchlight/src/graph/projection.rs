@@ -210,3 +210,45 @@ impl Projection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::GraphBuilder;
+    use crate::tensor::DType;
+
+    static ZEROS: [u8; 512] = [0; 512];
+
+    /// What a projection of x `[2, 4]` by a weight `[6, 4]` gives, or why it is refused.
+    fn shape(norm: Option<u32>, residual: Option<&[u32]>, ending: Ending) -> std::result::Result<Dims, String> {
+        let mut graph = GraphBuilder::new("projection");
+        let mut constant = |dims: &[u32]| {
+            let bytes = 4 * dims.iter().product::<u32>() as usize;
+            graph.constant(DType::F32, dims, &ZEROS[..bytes]).unwrap()
+        };
+        let (x, weight) = (constant(&[2, 4]), constant(&[6, 4]));
+        let norm = norm.map(|width| Norm { weight: constant(&[width]), eps: 1e-5 });
+        let ending = residual.map_or(ending, |dims| Ending::Add(constant(dims)));
+        let out = graph.computed(DType::F32, &[2, 6]).unwrap();
+        let mut live = Live::new(&graph.finish().unwrap());
+        let op = Projection { x, norm, weight: Weight::F32(weight), bias: None, ending, out };
+        op.infer(0, &mut live).map_err(|error| error.to_string())?;
+        Ok(live.dims(out))
+    }
+
+    #[test]
+    fn the_result_has_the_rows_of_x_or_the_shape_of_what_is_added() {
+        assert_eq!(shape(None, None, Ending::Plain).unwrap().as_slice(), [2, 6]);
+        assert_eq!(shape(Some(4), None, Ending::SwiGlu).unwrap().as_slice(), [2, 3]);
+        assert_eq!(shape(None, Some(&[1, 2, 6]), Ending::Plain).unwrap().as_slice(), [1, 2, 6]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_shapes() {
+        let refusal = |norm, residual| shape(norm, residual, Ending::Plain).unwrap_err();
+        assert_eq!(refusal(Some(3), None), "rms_norm+linear (node 0): wants a norm's weight [4], got [3]");
+        assert_eq!(refusal(None, Some(&[2, 5])), "linear+add (node 0): adds [2, 5] to a product [2, 6]");
+        assert_eq!(refusal(None, Some(&[1, 6])), "linear+add (node 0): adds [1, 6] to a product [2, 6]");
+        assert_eq!(refusal(None, Some(&[6, 2])), "linear+add (node 0): adds [6, 2] to a product [2, 6]");
+    }
+}

@@ -25,22 +25,52 @@ pub static KERNEL: Kernel = Kernel {
 /// How a workgroup is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// Matrices of sums of a subgroup: along rows and along outputs, which must be even with SwiGLU.
+    /// Matrices of sums of a subgroup: along rows and along outputs. With SwiGLU the latter are even.
     pub tiles: [u32; 2],
-    /// Subgroups along rows, along outputs, and of the same sums that share the columns.
+    /// Subgroups along rows, along outputs, and of the same sums over different columns.
     pub ways: [u32; 3],
-    /// Columns in workgroup memory at a time: a multiple of 16 for each of the subgroups that share them.
+    /// Columns of a lot, of which each way has one in workgroup memory: a multiple of 16. A quad of them is loaded by an
+    /// invocation, so the quads divide the invocations of a way.
     pub columns: u32,
-    /// Lots of columns in workgroup memory: 1 or 2.
-    pub stages: u32,
-    /// Lots of columns that are on their way in registers while one is used: 1 or 2.
+    /// Lots that are on their way in registers while one is used.
     pub ahead: u32,
 }
 
+/// What [`Shape::of`] chooses from: shapes by growing tiles, and what 64 columns of a workgroup cost in nanoseconds, as
+/// measured on an H200. Tiles of few rows make up for it by subgroups that share the columns.
+const CANDIDATES: [(Shape, u64); 10] = [
+    (Shape { tiles: [1, 1], ways: [1, 1, 8], columns: 32, ahead: 2 }, 110),
+    (Shape { tiles: [1, 2], ways: [1, 1, 8], columns: 32, ahead: 2 }, 170),
+    (Shape { tiles: [1, 1], ways: [2, 2, 2], columns: 64, ahead: 2 }, 290),
+    (Shape { tiles: [1, 1], ways: [3, 3, 1], columns: 128, ahead: 1 }, 420),
+    (Shape { tiles: [1, 2], ways: [2, 2, 2], columns: 32, ahead: 2 }, 500),
+    (Shape { tiles: [2, 2], ways: [2, 2, 1], columns: 64, ahead: 1 }, 630),
+    (Shape { tiles: [1, 2], ways: [3, 3, 1], columns: 64, ahead: 1 }, 840),
+    (Shape { tiles: [2, 4], ways: [2, 2, 1], columns: 64, ahead: 1 }, 980),
+    (Shape { tiles: [2, 2], ways: [4, 3, 1], columns: 64, ahead: 1 }, 1150),
+    (Shape { tiles: [2, 4], ways: [4, 2, 1], columns: 64, ahead: 1 }, 1420),
+];
+/// What a workgroup costs besides, in nanoseconds: to begin, and to write its result.
+const WORKGROUP_NS: u64 = 1500;
+/// Workgroups that run at once: an H200 has so many multiprocessors, each with workgroup memory for one of these.
+const AT_ONCE: u64 = 132;
+
 impl Shape {
-    /// The shape for a problem, or for the largest that a variant is to serve.
-    pub const fn of(_problem: &LinearProblem) -> Self {
-        Self { tiles: [2, 4], ways: [2, 2, 1], columns: 32, stages: 1, ahead: 1 }
+    /// The shape for a problem, or for the largest that a variant is to serve: the one that should be done first.
+    pub fn of(problem: &LinearProblem) -> Self {
+        let cost = |(shape, ns): &(Self, u64)| {
+            let turns = workgroups(problem, *shape).div_ceil(AT_ONCE);
+            turns * (64 * WORKGROUP_NS + ns * u64::from(problem.in_features))
+        };
+        let serves = |(shape, _): &&(Self, u64)| shape.tiles[1].is_multiple_of(halves(problem.ending));
+        // A shape for every ending is among them.
+        CANDIDATES.iter().filter(serves).min_by_key(|candidate| cost(candidate)).map_or(CANDIDATES[5].0, |best| best.0)
+    }
+
+    /// Every shape that serves an ending.
+    pub fn all(ending: Ending) -> impl Iterator<Item = Self> {
+        let serves = move |shape: &Self| shape.tiles[1].is_multiple_of(halves(ending));
+        CANDIDATES.into_iter().map(|(shape, _)| shape).filter(serves)
     }
 
     /// Subgroups of a workgroup.
@@ -58,10 +88,11 @@ impl Shape {
         self.tiles[1] * self.ways[1] * MATRIX
     }
 
-    /// Bytes of workgroup memory.
+    /// Bytes of workgroup memory: a lot for each way in rows of 16 bytes more than they hold, and a matrix of sums for each
+    /// subgroup in rows of five quads.
     pub const fn workgroup_bytes(self) -> u32 {
-        self.ways[2] * self.stages * (self.rows() + self.outputs()) * (self.columns + 8) * 2
-            + self.subgroups() * MATRIX * 20 * 4
+        let lots = self.ways[2] * (self.rows() + self.outputs()) * (self.columns + 8) * 2;
+        lots + self.subgroups() * MATRIX * 80
     }
 }
 
@@ -77,7 +108,7 @@ pub const fn suits(problem: &LinearProblem) -> bool {
 
 /// The variant for a form without a norm, in a shape. Loads are the widest in any case.
 pub fn variant(form: Form, shape: Shape) -> Variant {
-    let Shape { tiles, ways, columns, stages, ahead } = shape;
+    let Shape { tiles, ways, columns, ahead } = shape;
     let mut block = String::new();
     let constants = [
         ("ROW_TILES", tiles[0]),
@@ -86,9 +117,7 @@ pub fn variant(form: Form, shape: Shape) -> Variant {
         ("OUTPUT_WAYS", ways[1]),
         ("COLUMN_WAYS", ways[2]),
         ("COLUMNS", columns),
-        ("STAGES", stages),
         ("AHEAD", ahead),
-        ("TURNS", if stages > ahead { stages } else { ahead }),
         ("ENDING", ending(form.ending)),
         ("HALVES", halves(form.ending)),
     ];
@@ -132,16 +161,77 @@ pub const fn workgroups(problem: &LinearProblem, shape: Shape) -> u64 {
     problem.rows.div_ceil(shape.rows()) as u64 * problem.out_features.div_ceil(features) as u64
 }
 
-/// Variants of every kind.
+/// Every shape for each type of weights, with all endings among them.
 pub(super) fn representatives() -> Vec<Variant> {
     let loads = [Loads::of(WeightType::F32, 64, 64), Loads::of(WeightType::Q4 { group: 32 }, 64, 64)];
-    let forms = loads.into_iter().flat_map(|loads| {
-        [Ending::Plain, Ending::Add, Ending::SwiGlu].map(|ending| Form { loads, has_norm: false, ending })
-    });
-    forms.flat_map(|form| shapes().map(|shape| variant(form, shape))).collect()
+    let endings = |(index, (shape, _)): (usize, (Shape, u64))| {
+        let own = [Ending::Plain, Ending::Add][index % 2];
+        let gated = shape.tiles[1].is_multiple_of(2).then_some(Ending::SwiGlu);
+        [own].into_iter().chain(gated).map(move |ending| (shape, ending))
+    };
+    let cuts = CANDIDATES.into_iter().enumerate().map(|(index, candidate)| (index + 1, candidate)).flat_map(endings);
+    cuts.flat_map(|(shape, ending)| loads.map(|loads| variant(Form { loads, has_norm: false, ending }, shape)))
+        .collect()
 }
 
-/// Every shape that [`Shape::of`] gives.
-fn shapes() -> [Shape; 1] {
-    [Shape { tiles: [2, 4], ways: [2, 2, 1], columns: 32, stages: 1, ahead: 1 }]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem([rows, in_features, out_features]: [u32; 3], ending: Ending) -> LinearProblem {
+        let weight = WeightType::Q4 { group: 32 };
+        LinearProblem { rows, in_features, out_features, weight, has_bias: false, has_norm: false, ending }
+    }
+
+    #[test]
+    fn tiles_grow_with_the_problem() {
+        for (sizes, ending, wanted) in [
+            ([16, 576, 960], Ending::Plain, [16, 16, 60]),
+            ([16, 576, 1536], Ending::SwiGlu, [16, 32, 96]),
+            ([64, 576, 960], Ending::Plain, [16, 32, 120]),
+            ([128, 576, 576], Ending::Add, [32, 32, 72]),
+            ([512, 576, 576], Ending::Add, [48, 48, 132]),
+            ([512, 1536, 576], Ending::Add, [48, 48, 132]),
+            ([512, 576, 960], Ending::Plain, [64, 64, 120]),
+            ([1024, 576, 576], Ending::Add, [48, 96, 132]),
+            ([512, 2048, 2048], Ending::Plain, [64, 128, 128]),
+            ([512, 576, 1536], Ending::SwiGlu, [128, 96, 128]),
+            ([512, 2048, 8192], Ending::Plain, [128, 128, 256]),
+        ] {
+            let problem = problem(sizes, ending);
+            let shape = Shape::of(&problem);
+            let got = [u64::from(shape.rows()), u64::from(shape.outputs()), workgroups(&problem, shape)];
+            assert_eq!(got, wanted, "{problem:?}");
+        }
+    }
+
+    #[test]
+    fn shapes_are_what_the_kernel_can_do() {
+        for (shape, _) in CANDIDATES {
+            let way_invocations = shape.ways[0] * shape.ways[1] * SUBGROUP;
+            assert!(
+                shape.columns.is_multiple_of(MATRIX) && way_invocations.is_multiple_of(shape.columns / 4),
+                "{shape:?}"
+            );
+            assert!(shape.workgroup_bytes() <= 49152, "{shape:?}: {}", shape.workgroup_bytes());
+        }
+    }
+
+    #[test]
+    fn what_divides_into_whole_loads_suits() {
+        let rows = |rows| problem([rows, 64, 64], Ending::Plain);
+        assert!(suits(&rows(5)) && !suits(&rows(4)));
+        assert!(!suits(&LinearProblem { has_norm: true, ..rows(9) }));
+        for ([in_features, out_features], weight, wanted) in [
+            ([36, 4], WeightType::F32, true),
+            ([34, 4], WeightType::F32, false),
+            ([36, 6], WeightType::F32, false),
+            ([40, 4], WeightType::Q4 { group: 8 }, true),
+            ([36, 4], WeightType::Q4 { group: 36 }, false),
+            ([40, 4], WeightType::Q4 { group: 20 }, false),
+        ] {
+            let problem = LinearProblem { in_features, out_features, weight, ..rows(9) };
+            assert_eq!(suits(&problem), wanted, "{problem:?}");
+        }
+    }
 }

@@ -2,41 +2,36 @@
 //
 // A workgroup computes TILE_ROWS rows by TILE_OUTPUTS rows of the weight, COLUMN_WAYS times, each time over some of the
 // columns, which are added in the end. ROW_WAYS by OUTPUT_WAYS subgroups share a way; each keeps ROW_TILES by OUTPUT_TILES
-// sums of 16 x 16 in matrix registers. A way walks through its columns a lot of COLUMNS at a time: they lie in workgroup
+// sums of 16 x 16 in matrix registers. A way walks through its columns a lot of COLUMNS at a time: a lot lies in workgroup
 // memory as halves, and numbers of 4 bits become values on the way there. The next AHEAD lots are on their way in
-// registers. Where a way is one subgroup nobody waits for others; with two STAGES of lots some subgroups place one while
-// others still use the other.
+// registers. Where a way is one subgroup, it waits for no other until the end.
 //
-// Workgroups that share rows of the weight begin at different columns, so that each of them finds in the cache what
-// another has brought there.
+// Workgroups that share rows of the weight begin at different lots, so that they do not all ask for the same ones at once.
 //
 // SwiGLU: the first half of a subgroup's outputs is of the gate, the second of the up projection, of the same features.
 // So both halves of a feature meet in one subgroup.
 //
-// x and weight are rounded to f16: 11 bits, and never finer than 2^-25. What lies beyond 65504 becomes infinite, and so does
-// every sum that it enters, or NaN. So where a sum is not finite, that element is computed again in f32, one column after the other.
-// What is not finite then was not finite before.
+// x and the weight are rounded to f16, sums are f32. What lies beyond 65504 becomes infinite, and every sum that it enters
+// infinite or NaN. So where a result is not finite it is computed again in f32: what is not finite then has a reason in x,
+// weight, bias or residual. At the other end, what is below 2^-14 loses digits, and below 2^-25 becomes 0.
 //
-// Bounds: rows of x and of the weight are clamped to the last ones, columns to the last word of a row, so what lies
-// beyond computes something again, and nobody writes it; values of columns past the last are 0. in_features and
-// out_features are multiples of four, with 4-bit numbers in_features is one of eight. Quads beyond a tile are neither
-// loaded nor placed. Offsets into workgroup memory are made of constants, of the subgroup's number, below SUBGROUPS
-// because subgroups are 32 consecutive invocations, and of the lane. The loops over columns end because their steps are
-// above 0 and in_features + STAGES * COLUMNS is below 2^32.
+// Bounds: rows of x and of the weight are clamped to the last ones, columns to the last quad or word of a row. What lies
+// beyond is computed from these, and nobody writes it; x past the last column is 0. Features are multiples of four, with
+// 4-bit numbers in_features is one of eight and so is a group. Rows beyond a tile are not placed. Offsets into workgroup
+// memory are made of constants, of the subgroup's number, below SUBGROUPS because subgroups are 32 consecutive
+// invocations, and of the lane. The loop over lots ends because done grows; the others have known bounds.
 
 enable f16;
 enable wgpu_cooperative_matrix;
 
 // variant {
 const ROW_TILES: u32 = 2u;
-const OUTPUT_TILES: u32 = 4u;
+const OUTPUT_TILES: u32 = 2u;
 const ROW_WAYS: u32 = 2u;
 const OUTPUT_WAYS: u32 = 2u;
 const COLUMN_WAYS: u32 = 1u;
-const COLUMNS: u32 = 32u;
-const STAGES: u32 = 1u;
+const COLUMNS: u32 = 64u;
 const AHEAD: u32 = 1u;
-const TURNS: u32 = 1u;
 const ENDING: u32 = 0u;
 const HALVES: u32 = 1u;
 const WORD_QUADS: u32 = 1u;
@@ -63,7 +58,7 @@ const WAY_SUBGROUPS: u32 = ROW_WAYS * OUTPUT_WAYS;
 const WAY_THREADS: u32 = WAY_SUBGROUPS * 32u;
 const SUBGROUPS: u32 = WAY_SUBGROUPS * COLUMN_WAYS;
 const THREADS: u32 = SUBGROUPS * 32u;
-const TURN_COLUMNS: u32 = COLUMNS * COLUMN_WAYS;
+const ALL_COLUMNS: u32 = COLUMNS * COLUMN_WAYS;  // of a lot of each way
 const TILE_ROWS: u32 = ROW_WAYS * ROW_TILES * 16u;
 const TILE_OUTPUTS: u32 = OUTPUT_WAYS * OUTPUT_TILES * 16u;
 // Features of the result: the weight has HALVES rows for each.
@@ -100,8 +95,8 @@ const LANE_QUADS: u32 = 63u / WAY_LANES + 1u;
 @group(0) @binding(7) var<storage, read_write> out: array<vec4<f32>>;
 
 // Sizes are multiples of 16 bytes: matrices are loaded from multiples of 16 bytes.
-var<workgroup> x_tile: array<vec4<f16>, COLUMN_WAYS * STAGES * TILE_ROWS * STRIDE>;
-var<workgroup> weight_tile: array<vec4<f16>, COLUMN_WAYS * STAGES * TILE_OUTPUTS * STRIDE>;
+var<workgroup> x_tile: array<vec4<f16>, COLUMN_WAYS * TILE_ROWS * STRIDE>;
+var<workgroup> weight_tile: array<vec4<f16>, COLUMN_WAYS * TILE_OUTPUTS * STRIDE>;
 var<workgroup> floats: array<vec4<f32>, SUBGROUPS * SUM_QUADS>;
 
 // Matrices of this subgroup, [row tile][output tile].
@@ -114,11 +109,11 @@ var<private> weight_scales: array<f32, AHEAD * WEIGHT_LOADS>;
 var<private> x_starts: array<u32, X_LOADS>;
 var<private> weight_starts: array<u32, WEIGHT_LOADS>;
 var<private> weight_lines: array<u32, WEIGHT_LOADS>;
-// Which way this is, and the invocation's number in it; where the lots of the way begin, and the matrices of the subgroup.
+// Which way this is, and the invocation's number in it; where the way's lot lies, and the matrices of the subgroup.
 var<private> way: u32;
 var<private> way_local: u32;
-var<private> x_lots: u32;
-var<private> weight_lots: u32;
+var<private> x_lot: u32;
+var<private> weight_lot: u32;
 var<private> x_base: u32;
 var<private> weight_base: u32;
 // Whether all that this invocation has written is finite.
@@ -149,9 +144,9 @@ fn find_rows(first_row: u32, first_feature: u32) {
     }
 }
 
-// Sends for the columns from first_column on. Past the last it gets the last again.
-fn fetch(slot: u32, turn: u32) {
-    let first_column = turn * TURN_COLUMNS + way * COLUMNS;
+// Sends for a lot. Past the last column it gets the last again.
+fn fetch(slot: u32, lot: u32) {
+    let first_column = lot * ALL_COLUMNS + way * COLUMNS;
     let quad = min(first_column / 4u + way_local % COLUMN_QUADS, params.in_features / 4u - 1u);
     for (var load = 0u; load < X_LOADS; load += 1u) { // unrolled
         x_quads[slot * X_LOADS + load] = x[x_starts[load] + quad];
@@ -163,16 +158,16 @@ fn fetch(slot: u32, turn: u32) {
     }
 }
 
-// Puts the columns that have arrived into workgroup memory.
-fn place(slot: u32, stage: u32, turn: u32) {
-    let first_column = turn * TURN_COLUMNS + way * COLUMNS;
-    let x_at = x_lots + (stage * TILE_ROWS + way_local / COLUMN_QUADS) * STRIDE + way_local % COLUMN_QUADS;
+// Puts a lot that has arrived into workgroup memory.
+fn place(slot: u32, lot: u32) {
+    let first_column = lot * ALL_COLUMNS + way * COLUMNS;
+    let x_at = x_lot + way_local / COLUMN_QUADS * STRIDE + way_local % COLUMN_QUADS;
     for (var load = 0u; load < X_LOADS; load += 1u) { // unrolled
         if ((load + 1u) * ROW_STEP <= TILE_ROWS || way_local / COLUMN_QUADS + load * ROW_STEP < TILE_ROWS) {
             x_tile[x_at + load * ROW_STEP * STRIDE] = vec4<f16>(x_quads[slot * X_LOADS + load]);
         }
     }
-    // Past the last column x is 0, and the weight does not count.
+    // Past the last column x is 0, and the weight does not count. Other lots pay no more than a branch for it.
     if (first_column + COLUMNS > params.in_features
         && first_column + way_local % COLUMN_QUADS * 4u >= params.in_features) {
         for (var load = 0u; load < X_LOADS; load += 1u) { // unrolled
@@ -181,8 +176,7 @@ fn place(slot: u32, stage: u32, turn: u32) {
             }
         }
     }
-    let weight_at = weight_lots + (stage * TILE_OUTPUTS + way_local / COLUMN_WORDS) * STRIDE
-        + way_local % COLUMN_WORDS * WORD_QUADS;
+    let weight_at = weight_lot + way_local / COLUMN_WORDS * STRIDE + way_local % COLUMN_WORDS * WORD_QUADS;
     for (var load = 0u; load < WEIGHT_LOADS; load += 1u) { // unrolled
         if ((load + 1u) * LINE_STEP <= TILE_OUTPUTS || way_local / COLUMN_WORDS + load * LINE_STEP < TILE_OUTPUTS) {
             let held = slot * WEIGHT_LOADS + load;
@@ -194,18 +188,17 @@ fn place(slot: u32, stage: u32, turn: u32) {
     }
 }
 
-// Adds the products of the columns in workgroup memory.
-fn multiply(stage: u32) {
+// Adds the products of the lot in workgroup memory.
+fn multiply() {
     for (var step = 0u; step < STEPS; step += 1u) { // unrolled
         var rows: array<coop_mat16x16<f16, A>, ROW_TILES>;
         for (var row_tile = 0u; row_tile < ROW_TILES; row_tile += 1u) { // unrolled
-            rows[row_tile] = coopLoadT<coop_mat16x16<f16, A>>(
-                &x_tile[x_base + (stage * TILE_ROWS + row_tile * 16u) * STRIDE + step * 4u], STRIDE);
+            rows[row_tile] =
+                coopLoadT<coop_mat16x16<f16, A>>(&x_tile[x_base + row_tile * 16u * STRIDE + step * 4u], STRIDE);
         }
         for (var tile = 0u; tile < OUTPUT_TILES; tile += 1u) { // unrolled
-            let outputs = coopLoad<coop_mat16x16<f16, B>>(
-                &weight_tile[weight_base + (stage * TILE_OUTPUTS + tile * 16u) * STRIDE + step * 4u],
-                STRIDE);
+            let outputs =
+                coopLoad<coop_mat16x16<f16, B>>(&weight_tile[weight_base + tile * 16u * STRIDE + step * 4u], STRIDE);
             for (var row_tile = 0u; row_tile < ROW_TILES; row_tile += 1u) { // unrolled
                 sums[row_tile * OUTPUT_TILES + tile] =
                     coopMultiplyAdd(rows[row_tile], outputs, sums[row_tile * OUTPUT_TILES + tile]);
@@ -361,42 +354,40 @@ fn main(
     way_local = local % WAY_THREADS;
     let output_way = way_local / 32u % OUTPUT_WAYS;
     let row_way = way_local / 32u / OUTPUT_WAYS;
-    x_lots = way * STAGES * TILE_ROWS * STRIDE;
-    weight_lots = way * STAGES * TILE_OUTPUTS * STRIDE;
-    x_base = x_lots + row_way * ROW_TILES * 16u * STRIDE;
-    weight_base = weight_lots + output_way * OUTPUT_TILES * 16u * STRIDE;
+    x_lot = way * TILE_ROWS * STRIDE;
+    weight_lot = way * TILE_OUTPUTS * STRIDE;
+    x_base = x_lot + row_way * ROW_TILES * 16u * STRIDE;
+    weight_base = weight_lot + output_way * OUTPUT_TILES * 16u * STRIDE;
 
     for (var i = 0u; i < ROW_TILES * OUTPUT_TILES; i += 1u) { // unrolled
         sums[i] = coop_mat16x16<f32, C>();
     }
     find_rows(first_row, first_feature);
-    let turns = (params.in_features + TURN_COLUMNS - 1u) / TURN_COLUMNS;
-    var next = flat % row_blocks * turns / row_blocks;
+    let lots = (params.in_features + ALL_COLUMNS - 1u) / ALL_COLUMNS;
+    var next = flat % row_blocks * lots / row_blocks;
     var current = next;
     for (var slot = 0u; slot < AHEAD; slot += 1u) { // unrolled
         fetch(slot, next);
-        next = select(next + 1u, 0u, next + 1u == turns);
+        next = select(next + 1u, 0u, next + 1u == lots);
     }
     var done = 0u;
     loop {
-        if (done >= turns) {
+        if (done >= lots) {
             break;
         }
-        for (var turn = 0u; turn < TURNS; turn += 1u) { // unrolled
-            if (done >= turns) {
+        for (var slot = 0u; slot < AHEAD; slot += 1u) { // unrolled
+            if (done >= lots) {
                 break;
             }
-            if (STAGES == 1u) {
-                way_barrier();
-            }
-            place(turn % AHEAD, turn % STAGES, current);
-            if (done + AHEAD < turns) {
-                fetch(turn % AHEAD, next);
+            way_barrier();
+            place(slot, current);
+            if (done + AHEAD < lots) {
+                fetch(slot, next);
             }
             way_barrier();
-            multiply(turn % STAGES);
-            current = select(current + 1u, 0u, current + 1u == turns);
-            next = select(next + 1u, 0u, next + 1u == turns);
+            multiply();
+            current = select(current + 1u, 0u, current + 1u == lots);
+            next = select(next + 1u, 0u, next + 1u == lots);
             done += 1u;
         }
     }

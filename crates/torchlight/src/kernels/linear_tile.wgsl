@@ -16,7 +16,7 @@
 // and in_features + COLUMNS below 2^32.
 
 // variant {
-const ROW_LANES: u32 = 16u;
+const ROW_LANES: u32 = 8u;
 const OUTPUT_LANES: u32 = 8u;
 const ROW_QUADS: u32 = 1u;
 const COLUMNS: u32 = 32u;

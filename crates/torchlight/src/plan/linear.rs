@@ -61,13 +61,15 @@ pub struct LinearLaunch {
     pub rules: LinearRules,
     /// The kernel.
     pub kernel: LinearKernel,
+    /// The fewest rows and the most of a run that it serves.
+    pub rows: [u32; 2],
 }
 
 /// The kernels of linear layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinearKernel {
-    /// Few rows: from so many on, and as many as the shape has.
-    Vector(linear_vector::Shape, u32),
+    /// Few rows.
+    Vector(linear_vector::Shape),
     /// The norm in front, for routes that do not compute it themselves.
     Norm(rms_norm::Cut),
     /// Many rows, on every device.
@@ -77,13 +79,13 @@ pub enum LinearKernel {
 }
 
 impl LinearKernel {
-    /// Whether it is launched where a run takes a route.
-    const fn serves(self, route: LinearRoute, rows: u32) -> bool {
-        match (self, route) {
-            (Self::Vector(shape, least), LinearRoute::Vector) => least <= rows && rows <= shape.rows,
-            (Self::Norm(_), LinearRoute::Tile | LinearRoute::Matrix) => true,
-            (Self::Tile(_), LinearRoute::Tile) | (Self::Matrix(_), LinearRoute::Matrix) => true,
-            (Self::Vector(..) | Self::Norm(_) | Self::Tile(_) | Self::Matrix(_), _) => false,
+    /// The route that it belongs to; nothing for a norm, which belongs to several.
+    const fn route(self) -> Option<LinearRoute> {
+        match self {
+            Self::Vector(_) => Some(LinearRoute::Vector),
+            Self::Norm(_) => None,
+            Self::Tile(_) => Some(LinearRoute::Tile),
+            Self::Matrix(_) => Some(LinearRoute::Matrix),
         }
     }
 }
@@ -92,8 +94,7 @@ impl LinearLaunch {
     /// Writes the params of a run and returns the number of workgroups: 0 where another kernel takes it.
     pub(super) fn resolve(&self, live: &Live, slot: &mut [u8]) -> u64 {
         let problem = self.layer.problem(live);
-        // A route that was asked for and does not serve was refused before.
-        if !self.rules.choose(&problem).is_ok_and(|route| self.kernel.serves(route, problem.rows)) {
+        if !self.serves(&problem) {
             return 0;
         }
         let eps = self.layer.norm_eps.unwrap_or(0.0);
@@ -104,23 +105,30 @@ impl LinearLaunch {
         self.workgroups(&problem)
     }
 
+    /// Whether a run of a problem launches it.
+    fn serves(&self, problem: &LinearProblem) -> bool {
+        let [least, most] = self.rows;
+        // A route that was asked for and does not serve was refused before.
+        let Ok(route) = self.rules.choose(problem) else { return false };
+        let is_own = match self.kernel.route() {
+            Some(own) => own == route,
+            None => route != LinearRoute::Vector,
+        };
+        is_own && least <= problem.rows && problem.rows <= most
+    }
+
     fn workgroups(&self, problem: &LinearProblem) -> u64 {
         match self.kernel {
-            LinearKernel::Vector(shape, _) => linear_vector::workgroups(problem, shape),
+            LinearKernel::Vector(shape) => linear_vector::workgroups(problem, shape),
             LinearKernel::Norm(_) => rms_norm::workgroups(rows(problem)),
             LinearKernel::Tile(shape) => linear_tile::workgroups(problem, shape),
             LinearKernel::Matrix(shape) => linear_matrix::workgroups(problem, shape),
         }
     }
 
-    /// The route whose runs launch it; nothing for a norm, which several launch.
-    pub fn route(&self) -> Option<LinearRoute> {
-        match self.kernel {
-            LinearKernel::Vector(..) => Some(LinearRoute::Vector),
-            LinearKernel::Norm(_) => None,
-            LinearKernel::Tile(_) => Some(LinearRoute::Tile),
-            LinearKernel::Matrix(_) => Some(LinearRoute::Matrix),
-        }
+    /// The route whose runs launch it; nothing for a norm, which those of several do.
+    pub const fn route(&self) -> Option<LinearRoute> {
+        self.kernel.route()
     }
 
     pub(super) fn describe(&self, live: &Live) -> Described {
@@ -132,7 +140,7 @@ impl LinearLaunch {
         };
         let (shape, work) = match self.kernel {
             LinearKernel::Norm(_) => (format!("s{count} k{in_features}"), rms_norm::work(rows(&problem))),
-            LinearKernel::Vector(..) => (format!("s{count} k{in_features} n{out_features}{numbers}"), problem.work()),
+            LinearKernel::Vector(_) => (format!("s{count} k{in_features} n{out_features}{numbers}"), problem.work()),
             // Their norm is a dispatch of its own.
             LinearKernel::Tile(_) | LinearKernel::Matrix(_) => {
                 let work = LinearProblem { has_norm: false, ..problem }.work();
@@ -151,9 +159,13 @@ const fn rows(problem: &LinearProblem) -> rms_norm::Rows {
 /// A kernel of a layer with the tensors that it touches.
 struct Kernel {
     kernel: LinearKernel,
+    rows: [u32; 2],
     variant: Variant,
     operands: Vec<Operand>,
 }
+
+/// The most rows of runs that share the shapes of their kernels. Beyond the last of them all do.
+const CLASSES: [u32; 4] = [16, 64, 256, 1024];
 
 impl Builder<'_, '_> {
     /// A linear layer by every route that some run can take.
@@ -163,7 +175,10 @@ impl Builder<'_, '_> {
         let largest = layer.of(bound(layer.x), bound(layer.weight));
         let smallest = LinearProblem { rows: if self.is_static(layer.x) { largest.rows } else { 1 }, ..largest };
         let sizes = if self.is_static(layer.weight) { WeightSizes::Planned } else { WeightSizes::Live };
-        let rules = LinearRules::new(self.options, self.facts, (&largest, sizes));
+        let rows = [smallest.rows, largest.rows];
+        let problems = classes(&CLASSES, rows).into_iter().map(|class| LinearProblem { rows: class[1], ..largest });
+        let problems: Vec<LinearProblem> = problems.collect();
+        let rules = LinearRules::new(self.options, self.facts, (&problems, sizes));
         if let (Err(refusal), Err(_)) = (rules.choose(&smallest), rules.choose(&largest)) {
             return Err(unsupported(&self.graph.nodes[node as usize], &rules, &smallest, refusal));
         }
@@ -172,18 +187,15 @@ impl Builder<'_, '_> {
             // Live sizes may be any.
             form.loads = Loads::any(layer.weight_type);
         }
-        let mut kernels = Vec::new();
-        if rules.reaches(LinearRoute::Vector, [&smallest, &largest]) {
-            kernels.extend(self.vector(op, form, [&smallest, &largest]));
-        }
-        kernels.extend(self.many_rows(node, (op, form), &rules, [&smallest, &largest]));
-        let draft = |Kernel { kernel, variant, operands }: Kernel| {
-            let launch = LinearLaunch { layer, rules, kernel };
+        let mut kernels = self.vector(op, form, (&rules, &largest, rows));
+        kernels.extend(self.many_rows(node, (op, form), (&rules, &largest, rows)));
+        let draft = |Kernel { kernel, rows, variant, operands }: Kernel| {
+            let launch = LinearLaunch { layer, rules, kernel, rows };
             Draft {
                 variant,
                 operands,
                 alternative: None,
-                max_workgroups: Some(launch.workgroups(&largest)),
+                max_workgroups: Some(launch.workgroups(&LinearProblem { rows: rows[1], ..largest })),
                 launch: Launch::Linear(launch),
             }
         };
@@ -193,51 +205,43 @@ impl Builder<'_, '_> {
     }
 
     /// One row, and few: a kernel for few rows would do too much for one.
-    fn vector(&self, op: &Projection, form: Form, [smallest, largest]: [&LinearProblem; 2]) -> Vec<Kernel> {
+    fn vector(&self, op: &Projection, form: Form, (rules, largest, rows): Runs<'_>) -> Vec<Kernel> {
         let smallest_subgroup = self.facts.subgroup_sizes.map(|[smallest, _]| smallest);
         let processor = if self.facts.is_cpu { Processor::Cpu } else { Processor::Gpu };
-        let kernel = |[least, most]: [u32; 2]| {
-            let problem = LinearProblem { rows: most.min(largest.rows), ..*largest };
+        let kernel = |rows: [u32; 2]| {
+            let problem = LinearProblem { rows: rows[1], ..*largest };
             let shape = linear_vector::shape(&problem, form.loads, processor, smallest_subgroup);
             Kernel {
-                kernel: LinearKernel::Vector(shape, least),
+                kernel: LinearKernel::Vector(shape),
+                rows,
                 variant: linear_vector::variant(form, shape),
                 operands: operands(op, Operand::Tensor(op.x)),
             }
         };
-        let is_reached = |[least, most]: &[u32; 2]| smallest.rows <= *most && *least <= largest.rows;
-        [[1, 1], [2, VECTOR_ROWS]].into_iter().filter(is_reached).map(kernel).collect()
+        let classes = classes(&[1, VECTOR_ROWS], rows).into_iter();
+        classes.filter(|&class| rules.reaches(LinearRoute::Vector, largest, class)).map(kernel).collect()
     }
 
-    /// Tiles or matrices of rows, which have gone through the norm before.
-    fn many_rows(
-        &mut self,
-        node: u32,
-        (op, form): (&Projection, Form),
-        rules: &LinearRules,
-        sizes: [&LinearProblem; 2],
-    ) -> Vec<Kernel> {
-        let reached: Vec<LinearRoute> =
-            [LinearRoute::Tile, LinearRoute::Matrix].into_iter().filter(|&route| rules.reaches(route, sizes)).collect();
-        if reached.is_empty() {
+    /// Tiles or matrices of rows, which have gone through the norm before: of each class of runs in the shape that suits it.
+    fn many_rows(&mut self, node: u32, (op, form): (&Projection, Form), runs: Runs<'_>) -> Vec<Kernel> {
+        let (rules, largest, rows) = runs;
+        let form = Form { has_norm: false, ..form };
+        let mut shapes: Vec<(LinearKernel, Variant, [u32; 2])> = Vec::new();
+        for route in [LinearRoute::Tile, LinearRoute::Matrix] {
+            for class in classes(&CLASSES, rows).into_iter().filter(|&class| rules.reaches(route, largest, class)) {
+                let (kernel, variant) = of_many(route, form, &LinearProblem { rows: class[1], ..*largest });
+                match shapes.last_mut() {
+                    Some((last, _, rows)) if *last == kernel => rows[1] = class[1],
+                    _ => shapes.push((kernel, variant, class)),
+                }
+            }
+        }
+        if shapes.is_empty() {
             return Vec::new();
         }
-        let (norm, x) = self.normed(node, op, sizes[1]);
-        let form = Form { has_norm: false, ..form };
-        let kernel = |route| {
-            let (kernel, variant) = match route {
-                LinearRoute::Matrix => {
-                    let shape = linear_matrix::Shape::of(sizes[1]);
-                    (LinearKernel::Matrix(shape), linear_matrix::variant(form, shape))
-                }
-                LinearRoute::Tile | LinearRoute::Vector => {
-                    let shape = linear_tile::Shape::of(sizes[1]);
-                    (LinearKernel::Tile(shape), linear_tile::variant(form, shape))
-                }
-            };
-            Kernel { kernel, variant, operands: operands(op, x) }
-        };
-        norm.into_iter().chain(reached.into_iter().map(kernel)).collect()
+        let (norm, x) = self.normed(node, op, largest);
+        let kernel = |(kernel, variant, rows)| Kernel { kernel, rows, variant, operands: operands(op, x) };
+        norm.into_iter().chain(shapes.into_iter().map(kernel)).collect()
     }
 
     /// The norm in front of a layer as a dispatch into scratch, and the rows that the layer then reads.
@@ -259,11 +263,37 @@ impl Builder<'_, '_> {
         let cut = if is_static { rms_norm::Cut::new(largest.in_features) } else { rms_norm::Cut::ANY };
         let kernel = Kernel {
             kernel: LinearKernel::Norm(cut),
+            rows: [1, largest.rows],
             variant: rms_norm::variant(cut),
             operands: vec![x, Operand::Tensor(norm.weight), normed],
         };
         (Some(kernel), normed)
     }
+}
+
+/// The kernel of a route of many rows, in the shape that suits a problem.
+fn of_many(route: LinearRoute, form: Form, problem: &LinearProblem) -> (LinearKernel, Variant) {
+    match route {
+        LinearRoute::Matrix => {
+            let shape = linear_matrix::Shape::of(problem);
+            (LinearKernel::Matrix(shape), linear_matrix::variant(form, shape))
+        }
+        LinearRoute::Tile | LinearRoute::Vector => {
+            let shape = linear_tile::Shape::of(problem);
+            (LinearKernel::Tile(shape), linear_tile::variant(form, shape))
+        }
+    }
+}
+
+/// The runs of a layer: how they are served, the largest of them, and the fewest rows and the most.
+type Runs<'r> = (&'r LinearRules, &'r LinearProblem, [u32; 2]);
+
+/// Numbers of rows from the fewest to the most in classes, each up to one of `ends`, or beyond the last.
+fn classes(ends: &[u32], [least, most]: [u32; 2]) -> Vec<[u32; 2]> {
+    let ends = ends.iter().copied().chain([u32::MAX]);
+    let classes = ends.scan(0, |before, end| Some([std::mem::replace(before, end) + 1, end]));
+    let inside = classes.map(|[first, last]| [first.max(least), last.min(most)]);
+    inside.filter(|[first, last]| first <= last).collect()
 }
 
 /// Where an operator finds its sizes.
@@ -295,4 +325,73 @@ fn operands(op: &Projection, x: Operand) -> Vec<Operand> {
     let norm = or_x(op.norm.map(|norm| norm.weight));
     let weight = Operand::Tensor(op.weight.rows());
     vec![x, norm, weight, or_x(op.weight.scales()), or_x(op.bias), or_x(residual), Operand::Tensor(op.out)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::GraphBuilder;
+    use crate::plan::{DeviceFacts, PARAMS_SLOT_BYTES, Plan, PlanOptions};
+    use crate::tensor::DType;
+
+    const ROWS: u32 = 1500;
+    const FEATURES: u32 = 64;
+
+    /// A layer of up to [`ROWS`] rows with a norm in front.
+    fn with_norm(zeros: &[u8]) -> graph::Graph<'_> {
+        let mut graph = GraphBuilder::new("layer");
+        let x = graph.input(DType::F32, &[ROWS, FEATURES]).unwrap();
+        let weight = graph.constant(DType::F32, &[FEATURES; 2], zeros).unwrap();
+        let factors = graph.constant(DType::F32, &[FEATURES], &zeros[..4 * FEATURES as usize]).unwrap();
+        let normed = graph.rms_norm(x, factors, 1e-5).unwrap();
+        let out = graph.linear(normed, weight, None).unwrap();
+        graph.output(out);
+        let graph = graph.finish().unwrap();
+        graph.fused(u64::MAX)
+    }
+
+    fn matrices() -> DeviceFacts {
+        let mut facts = DeviceFacts {
+            shader_f16: true,
+            subgroup_sizes: Some([32, 32]),
+            cooperative_matrix: true,
+            ..DeviceFacts::webgpu_defaults()
+        };
+        facts.limits.max_compute_workgroup_storage_size = 49152;
+        facts.limits.max_compute_invocations_per_workgroup = 1024;
+        facts
+    }
+
+    #[test]
+    fn every_number_of_rows_launches_one_kernel_and_perhaps_its_norm() {
+        let zeros = vec![0; 4 * (FEATURES * FEATURES) as usize];
+        let graph = with_norm(&zeros);
+        for facts in [DeviceFacts::webgpu_defaults(), matrices()] {
+            for linear in [None, Some(LinearRoute::Tile)] {
+                let plan = Plan::new(&graph, &facts, PlanOptions { linear, ..PlanOptions::default() }).unwrap();
+                let mut live = Live::new(&graph);
+                for rows in 1..=ROWS {
+                    live.set_dims(graph.inputs[0].tensor, Dims::new(&[rows, FEATURES]).unwrap());
+                    let mut slot = [0; PARAMS_SLOT_BYTES as usize];
+                    let launched = plan.dispatches().filter(|dispatch| dispatch.launch.resolve(&live, &mut slot) > 0);
+                    let routes: Vec<Option<LinearRoute>> = launched.map(|dispatch| dispatch.linear_route()).collect();
+                    let route = plan.linears[0].rules.choose(&plan.linears[0].layer.problem(&live)).unwrap();
+                    let wanted = match route {
+                        LinearRoute::Vector => vec![Some(route)],
+                        _ => vec![None, Some(route)],
+                    };
+                    assert_eq!(routes, wanted, "{rows} rows on {}", facts.backend);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn classes_cover_every_number_once() {
+        for rows in [[1, 1], [1, 4], [3, 5000], [17, 64], [1000, 1025]] {
+            let classes = classes(&CLASSES, rows);
+            assert_eq!((classes[0][0], classes[classes.len() - 1][1]), (rows[0], rows[1]));
+            assert!(classes.windows(2).all(|pair| pair[0][1] + 1 == pair[1][0]), "{classes:?}");
+        }
+    }
 }

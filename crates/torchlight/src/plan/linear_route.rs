@@ -133,10 +133,12 @@ pub enum WeightSizes {
 }
 
 impl LinearRules {
-    /// The rules for a layer of at most `largest`'s rows.
-    pub fn new(options: PlanOptions, facts: &DeviceFacts, (largest, weight): (&LinearProblem, WeightSizes)) -> Self {
+    /// The rules for a layer whose runs take the shapes of kernels that suit some `problems`.
+    pub fn new(options: PlanOptions, facts: &DeviceFacts, (problems, weight): (&[LinearProblem], WeightSizes)) -> Self {
         let matrix = match weight {
-            WeightSizes::Planned => matrix_refusal(facts, linear_matrix::Shape::of(largest)),
+            WeightSizes::Planned => {
+                problems.iter().find_map(|problem| matrix_refusal(facts, linear_matrix::Shape::of(problem)))
+            }
             WeightSizes::Live => Some(LinearRefusal::LiveWeight),
         };
         Self { asked: options.linear, matrix }
@@ -174,13 +176,12 @@ impl LinearRules {
         LinearReasons { chosen, others: others.collect() }
     }
 
-    /// Whether runs of some number of rows, from the smallest to the largest, take a route.
+    /// Whether runs of some number of rows, from the fewest to the most, take a route.
     ///
     /// Routes change with the rows at most twice: from few to many, and there from tiles to matrices.
-    pub fn reaches(&self, route: LinearRoute, [smallest, largest]: [&LinearProblem; 2]) -> bool {
-        let rows = (VECTOR_ROWS + 1).clamp(smallest.rows, largest.rows);
-        let fewest_of_many = LinearProblem { rows, ..*largest };
-        [smallest, &fewest_of_many, largest].into_iter().any(|problem| self.choose(problem) == Ok(route))
+    pub fn reaches(&self, route: LinearRoute, problem: &LinearProblem, [least, most]: [u32; 2]) -> bool {
+        let rows = [least, (VECTOR_ROWS + 1).clamp(least, most), most];
+        rows.into_iter().any(|rows| self.choose(&LinearProblem { rows, ..*problem }) == Ok(route))
     }
 
     fn serves(&self, route: LinearRoute, problem: &LinearProblem) -> Result<(), LinearRefusal> {
@@ -312,10 +313,10 @@ mod tests {
             (&gpu(), odd, Tile),
         ];
         for (facts, problem, wanted) in cases {
-            let rules = LinearRules::new(by(None), facts, (&problem, WeightSizes::Planned));
+            let rules = LinearRules::new(by(None), facts, (&[problem], WeightSizes::Planned));
             assert_eq!(rules.choose(&problem), Ok(wanted), "{problem:?}");
         }
-        let rules = LinearRules::new(by(None), &gpu(), (&problem(100), WeightSizes::Live));
+        let rules = LinearRules::new(by(None), &gpu(), (&[problem(100)], WeightSizes::Live));
         assert_eq!(rules.choose(&problem(100)), Ok(Tile), "a weight of any size");
     }
 
@@ -339,18 +340,18 @@ mod tests {
             ),
         ];
         for (route, facts, problem, wanted) in cases {
-            let rules = LinearRules::new(by(Some(route)), facts, (&problem, WeightSizes::Planned));
+            let rules = LinearRules::new(by(Some(route)), facts, (&[problem], WeightSizes::Planned));
             let refused = rules.choose(&problem).err().map(|refusal| refusal.to_string());
             assert_eq!(refused.as_deref(), wanted, "{route} {problem:?}");
         }
-        let rules = LinearRules::new(by(Some(LinearRoute::Matrix)), &small, (&problem(9), WeightSizes::Planned));
+        let rules = LinearRules::new(by(Some(LinearRoute::Matrix)), &small, (&[problem(9)], WeightSizes::Planned));
         let refused = rules.choose(&problem(9)).unwrap_err();
         assert!(matches!(refused, LinearRefusal::Workgroup { .. }), "{refused}");
     }
 
     #[test]
     fn every_route_that_is_not_taken_has_a_reason() {
-        let rules = LinearRules::new(by(None), &gpu(), (&problem(100), WeightSizes::Planned));
+        let rules = LinearRules::new(by(None), &gpu(), (&[problem(100)], WeightSizes::Planned));
         let reasons = |rows| {
             let LinearReasons { chosen, others } = rules.explain(&problem(rows));
             let others: Vec<String> = others.iter().map(|(route, refusal)| format!("not {route}: {refusal}")).collect();
@@ -360,7 +361,7 @@ mod tests {
         assert_eq!(reasons(1), ("vector", few.map(str::to_owned).to_vec()));
         let many = ["not vector: 100 rows are more than 4", "not tile: matrix is faster here"];
         assert_eq!(reasons(100), ("matrix", many.map(str::to_owned).to_vec()));
-        let asked = LinearRules::new(by(Some(LinearRoute::Tile)), &gpu(), (&problem(1), WeightSizes::Planned));
+        let asked = LinearRules::new(by(Some(LinearRoute::Tile)), &gpu(), (&[problem(1)], WeightSizes::Planned));
         assert!(
             asked
                 .explain(&problem(1))

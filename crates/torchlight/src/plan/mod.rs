@@ -172,7 +172,7 @@ impl Dispatch {
 /// One step of a run, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// A kernel launch; its params slot is the number of dispatches before it.
+    /// A kernel launch; its params slot in a run is the number of launches before it.
     Dispatch(Dispatch),
     /// A copy between whole buffers.
     Copy {

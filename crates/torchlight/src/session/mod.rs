@@ -37,8 +37,8 @@ use states::{State, clear_zeros, states};
 /// A method of a program, ready to run again and again.
 ///
 /// Buffers, pipelines and bind groups are made by [`Session::new`]; a run writes inputs and params, encodes once and
-/// submits, a long run in parts. Caches inside the graph keep their content from run to run until [`Session::reset`]. After an error
-/// that is not [`Error::Gpu`] nothing has changed.
+/// submits, a long run in parts. Caches inside the graph keep their content from run to run until [`Session::reset`].
+/// After an error that is not [`Error::Gpu`](crate::Error::Gpu) nothing has changed.
 ///
 /// ```no_run
 /// use torchlight::{Gpu, GpuOptions, Graph, Input, Program, Session, SessionOptions, TensorView};
@@ -76,7 +76,8 @@ impl Session {
     /// Plans the graph for the device, makes buffers and pipelines, and uploads constants and caches.
     ///
     /// # Errors
-    /// [`Error::Limits`] where the device cannot hold the plan, [`Error::Gpu`] where the driver refuses.
+    /// [`Error::Limits`](crate::Error::Limits) where the device cannot hold the plan,
+    /// [`Error::Gpu`](crate::Error::Gpu) where the driver refuses.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn new(gpu: &Gpu, graph: &Graph<'_>, options: SessionOptions) -> Result<Self> {
         pollster::block_on(Self::new_async(gpu, graph, options))
@@ -87,23 +88,24 @@ impl Session {
     /// # Errors
     /// As [`Session::new`].
     pub async fn new_async(gpu: &Gpu, graph: &Graph<'_>, options: SessionOptions) -> Result<Self> {
-        Self::new_with_progress_async((gpu, graph), options, |_| {}).await
+        Self::new_with_progress_async(gpu, graph, options, |_| {}).await
     }
 
     /// [`Session::new`], which tells how far it has come: models take seconds.
     ///
-    /// Constants are uploaded in pieces, of which a few MiB are under way at a time: besides the program's bytes, which may
-    /// be a mapping, no copy of them lies in the host's memory.
+    /// Constants are uploaded in pieces, of which a few MiB are under way at a time: besides the program's bytes, which
+    /// may be a mapping, no copy of them lies in the host's memory.
     ///
     /// # Errors
     /// As [`Session::new`].
     #[cfg(not(target_arch = "wasm32"))]
     pub fn new_with_progress(
-        (gpu, graph): (&Gpu, &Graph<'_>),
+        gpu: &Gpu,
+        graph: &Graph<'_>,
         options: SessionOptions,
         progress: impl FnMut(Loading),
     ) -> Result<Self> {
-        pollster::block_on(Self::new_with_progress_async((gpu, graph), options, progress))
+        pollster::block_on(Self::new_with_progress_async(gpu, graph, options, progress))
     }
 
     /// [`Session::new_with_progress`] for executors and browsers.
@@ -111,7 +113,8 @@ impl Session {
     /// # Errors
     /// As [`Session::new`].
     pub async fn new_with_progress_async(
-        (gpu, graph): (&Gpu, &Graph<'_>),
+        gpu: &Gpu,
+        graph: &Graph<'_>,
         options: SessionOptions,
         mut progress: impl FnMut(Loading),
     ) -> Result<Self> {
@@ -157,7 +160,7 @@ impl Session {
     ///
     /// # Errors
     /// Where the inputs are not what the program takes, or a position lies outside a cache: then nothing has changed.
-    /// [`Error::Gpu`] where the device failed.
+    /// [`Error::Gpu`](crate::Error::Gpu) where the device failed.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn run(&mut self, inputs: &[Input<'_>]) -> Result<Vec<Output>> {
         self.step((inputs, Wanted::Outputs), |results| results.outputs())
@@ -192,7 +195,7 @@ impl Session {
     /// whose stamps are still under way is in the next one.
     ///
     /// # Errors
-    /// [`Error::Gpu`] where the device failed.
+    /// [`Error::Gpu`](crate::Error::Gpu) where the device failed.
     pub fn take_profile(&mut self) -> Result<Profile> {
         self.engine.poll()?;
         self.profiler.take()
@@ -226,7 +229,7 @@ impl Session {
         &self.plan
     }
 
-    /// The graph, without the bytes of its constants.
+    /// The graph as it runs: with its operators fused, where they are, and without the bytes of its constants.
     pub fn graph(&self) -> &Graph<'static> {
         &self.graph
     }

@@ -1,5 +1,7 @@
 //! One run: from the caller's inputs to what it wants of the outputs.
 
+use std::ops::Range;
+
 use super::inputs::Input;
 use super::outputs::{Results, Wanted};
 use super::profiler::{self, Moments, RunFacts};
@@ -53,11 +55,13 @@ impl Session {
         let begun_ns = self.clock.now_ns();
         self.prepare(inputs, wanted)?;
         let prepare_ns = self.clock.now_ns() - begun_ns;
+        let launched = self.grids.iter().flatten().count();
+        let most_downloaded_bytes = self.most_downloaded(wanted);
         let run = Run {
-            params: &self.params,
+            params: slots(&mut self.params, 0..launched),
             grids: &self.grids,
             downloads: &self.downloads,
-            most_downloaded_bytes: self.most_downloaded(wanted),
+            most_downloaded_bytes,
             timestamps: self.timestamps,
             tap,
         };
@@ -91,13 +95,15 @@ impl Session {
         Ok(())
     }
 
-    /// Params and grid of every dispatch, from live shapes.
+    /// The grid of every dispatch, and the params of those that are launched, from live shapes.
     fn resolve(&mut self) -> Result<()> {
         self.plan.choose(&self.graph, &self.live, &mut self.chosen)?;
         self.grids.clear();
-        let slots = self.params.chunks_exact_mut(PARAMS_SLOT_BYTES as usize);
-        for (dispatch, slot) in self.plan.dispatches().zip(slots) {
+        let mut launched = 0;
+        for dispatch in self.plan.dispatches() {
             let is_chosen = dispatch.is_chosen(&self.chosen);
+            // What is not launched leaves its slot to the next.
+            let slot = slots(&mut self.params, launched..launched + 1);
             let workgroups = if is_chosen { dispatch.launch.resolve(&self.live, slot) } else { 0 };
             if workgroups == 0 {
                 self.grids.push(None);
@@ -112,6 +118,7 @@ impl Session {
                 hint: String::new(),
             })?;
             self.grids.push(Some(grid));
+            launched += 1;
         }
         Ok(())
     }
@@ -185,6 +192,12 @@ impl Session {
     fn input_buffer(&self, index: usize) -> Option<BufferId> {
         self.plan.tensor_buffers[self.graph.inputs[index].tensor.index()]
     }
+}
+
+/// The params slots of these launches.
+fn slots(params: &mut [u8], launches: Range<usize>) -> &mut [u8] {
+    const BYTES: usize = PARAMS_SLOT_BYTES as usize;
+    &mut params[launches.start * BYTES..launches.end * BYTES]
 }
 
 /// Bytes along the last dimension.
