@@ -2,7 +2,7 @@
 
 mod harness;
 
-use harness::compare::{self, Tolerance};
+use harness::compare;
 use harness::dispatch::dispatch;
 use harness::{bytes, gpu, modest_gpu, random, rng};
 use torchlight::kernels::LinearProblem;
@@ -11,9 +11,6 @@ use torchlight::kernels::linear_vector::{self, Reduction, Shape};
 use torchlight::kernels::quantised::Packing;
 use torchlight::kernels::sdpa_streaming::Processor;
 use torchlight::reference::linear_vector::{Operands, Weight, reference};
-
-/// Sums of many products in f32.
-const SUMS: Tolerance = Tolerance { absolute: 1e-4, relative: 1e-3 };
 
 const EPS: f32 = 1e-5;
 
@@ -97,7 +94,7 @@ impl Layer {
     #[track_caller]
     fn check(&self, loads: Loads, shape: Shape) {
         let case = format!("{:?}, {loads:?}, {shape:?}", self.problem);
-        compare::assert_close(case, &self.run(loads, shape), &self.wanted(), SUMS);
+        compare::assert_close(case, &self.run(loads, shape), &self.wanted(), compare::F32);
     }
 
     /// The shape of the device that runs the test, as a plan asks for it.
@@ -208,7 +205,7 @@ fn what_is_no_number_stays_in_its_row() {
                     // An infinite gate may be one of nothing.
                     (0 | 2, 1) if ending == Ending::SwiGlu => assert!(!got.is_finite() || got == 0.0, "{case}: {got}"),
                     (1, _) | (_, 1) => assert!(!got.is_finite(), "{case}: {got}"),
-                    _ => compare::assert_close(case, &[got], &[wanted], SUMS),
+                    _ => compare::assert_close(case, &[got], &[wanted], compare::F32),
                 }
             }
         }

@@ -50,8 +50,8 @@ pub struct Shape {
 
 /// Invocations that fill a large GPU where each keeps some of x in registers: 512 on each of 132 processors.
 const GPU_INVOCATIONS: u32 = 132 * 512;
-/// Rows of a weight of 4-bit numbers from which on it pays to keep x: there are many blocks for each workgroup.
-const MANY_WEIGHT_ROWS: u32 = 8192;
+/// Rows of a weight of 4-bit numbers beyond which it pays to keep x: more blocks than a large GPU takes at once.
+const MANY_WEIGHT_ROWS: u32 = 4096;
 /// Columns from which on it pays to load two words at once.
 const MANY_COLUMNS: u32 = 1536;
 /// Words of x that an invocation may keep, of eight columns each.
@@ -62,7 +62,7 @@ pub fn shape(problem: &LinearProblem, loads: Loads, processor: Processor, smalle
     let subgroup = smallest_subgroup.filter(|&size| size >= 4);
     let shape = match (processor, loads) {
         (Processor::Cpu, _) => few_lanes(problem, 8),
-        (Processor::Gpu, _) if subgroup.is_none() => few_lanes(problem, 32),
+        (Processor::Gpu, _) if subgroup.is_none() => many_lanes(problem, loads, 128),
         (Processor::Gpu, Loads::Q4(packing)) => keeping(problem, packing).unwrap_or_else(|| numbers(problem, packing)),
         (Processor::Gpu, Loads::F32(_)) => floats(problem),
     };
@@ -73,54 +73,71 @@ pub fn shape(problem: &LinearProblem, loads: Loads, processor: Processor, smalle
     }
 }
 
-/// A strip of at least so many lanes, in a small workgroup: what needs no subgroups, or no threads.
+/// A strip of at least so many lanes, in a small workgroup: what suits a CPU, and rows of few columns.
 fn few_lanes(problem: &LinearProblem, lanes: u32) -> Shape {
     let rows = problem.rows.min(VECTOR_ROWS);
     // Each element of a block has an invocation that writes it.
     let lanes = lanes.max((4 * rows).next_power_of_two());
-    let (strips, group, reduction) = (64 / lanes, problem.weight.group(), Reduction::Memory);
+    let (strips, group, reduction) = ((64 / lanes).max(1), problem.weight.group(), Reduction::Memory);
     Shape { rows, strips, lanes, words: 1, turns: 1, most_workgroups: None, group, reduction }
 }
 
-/// As many lanes as the row has loads of so many columns, up to a limit.
-fn many_lanes(problem: &LinearProblem, columns: u32, most: u32) -> Shape {
-    let shape = few_lanes(problem, problem.in_features.div_ceil(columns).next_power_of_two().clamp(16, 64));
-    let lanes = problem.in_features.div_ceil(columns).next_power_of_two().min(most);
-    if lanes > 64 { Shape { strips: 1, lanes, ..shape } } else { shape }
+/// A lane for each load of a row, up to a limit.
+fn many_lanes(problem: &LinearProblem, loads: Loads, most: u32) -> Shape {
+    let columns = if matches!(loads, Loads::F32(_)) { 4 } else { 8 };
+    let lanes = problem.in_features.div_ceil(columns);
+    few_lanes(problem, if lanes > 32 { lanes.next_multiple_of(64).min(most) } else { lanes.next_power_of_two() })
 }
 
-/// The whole row at once, so that all is waited for once.
+/// The whole row at once where 256 lanes can, so that all is waited for once.
 fn numbers(problem: &LinearProblem, packing: Packing) -> Shape {
-    let two_words = packing == Packing::Loads && problem.in_features >= MANY_COLUMNS && problem.rows == 1;
-    let shape = many_lanes(problem, 8, 128);
-    match two_words {
-        true => Shape { words: 2, ..shape },
-        // A second strip finds x in the cache.
-        false if shape.lanes == 128 && problem.rows == 1 => Shape { strips: 2, ..shape },
-        false => shape,
+    let shape = many_lanes(problem, Loads::Q4(packing), 128);
+    if problem.rows > 1 {
+        return Shape { turns: if problem.in_features >= 1024 { 2 } else { 1 }, ..shape };
     }
+    if problem.in_features < MANY_COLUMNS {
+        // A second strip finds x in the cache.
+        return Shape { strips: if shape.lanes < 64 { shape.strips } else { 2 }, ..shape };
+    }
+    let words = if packing == Packing::Loads { 2 } else { 1 };
+    let (lanes, turns) = lanes_and_turns(problem.in_features.div_ceil(8 * words), 128);
+    Shape { strips: 1, lanes, words, turns, ..shape }
 }
 
-/// The same over an f32 weight, which has four times as many loads.
+/// The same over an f32 weight, which has more loads.
 fn floats(problem: &LinearProblem) -> Shape {
-    let shape = many_lanes(problem, 4, 256);
-    Shape { turns: if problem.in_features >= 2048 && problem.rows == 1 { 2 } else { 1 }, ..shape }
+    let shape = many_lanes(problem, Loads::F32(Alignment::Four), 256);
+    if problem.rows > 1 || shape.lanes < 64 {
+        return shape;
+    }
+    let (lanes, turns) = lanes_and_turns(problem.in_features.div_ceil(4), 256);
+    Shape { lanes: lanes.next_multiple_of(64), turns, ..shape }
+}
+
+/// So many lanes and turns that a row's loads take as few rounds as possible, each of equal size: two turns where more
+/// than `most` lanes would be needed.
+fn lanes_and_turns(loads: u32, most: u32) -> (u32, u32) {
+    let round = loads.div_ceil(loads.div_ceil(512));
+    let turns = if round > most { 2 } else { 1 };
+    (round.div_ceil(turns).next_multiple_of(32), turns)
 }
 
 /// Workgroups that stay, and keep x in registers: for weights of so many rows that instructions count, not latencies.
 fn keeping(problem: &LinearProblem, packing: Packing) -> Option<Shape> {
-    let rows = problem.rows.min(VECTOR_ROWS);
-    if problem.weight_rows() < MANY_WEIGHT_ROWS || packing == Packing::Any {
+    if problem.weight_rows() <= MANY_WEIGHT_ROWS || packing == Packing::Any {
         return None;
     }
-    let fits =
-        |&[words, turns]: &[u32; 2]| words * turns * rows <= KEPT_WORDS && (words == 1 || packing == Packing::Loads);
+    let plain = few_lanes(problem, 32);
+    let fits = |&[words, turns]: &[u32; 2]| {
+        let is_aligned = words == 1 || packing == Packing::Loads;
+        // Of several rows two words pay even where lanes have nothing to do.
+        let is_wide = words == 2 || packing == Packing::Words || plain.rows == 1;
+        words * turns * plain.rows <= KEPT_WORDS && is_aligned && is_wide
+    };
     let shape = |[words, turns]: [u32; 2]| {
         let lanes = problem.in_features.div_ceil(8 * words * turns).next_multiple_of(32);
         let strips = if lanes == 32 { 2 } else { 1 };
-        let most_workgroups = Some(GPU_INVOCATIONS / (strips * lanes));
-        let group = problem.weight.group();
-        Shape { rows, strips, lanes, words, turns, most_workgroups, group, reduction: Reduction::Memory }
+        Shape { strips, lanes, words, turns, most_workgroups: Some(GPU_INVOCATIONS / (strips * lanes)), ..plain }
     };
     let shapes = [[2, 2], [1, 3], [2, 1], [1, 2], [2, 4], [1, 1]].into_iter().filter(fits).map(shape);
     // Columns that there is room for: the fewer, the fewer lanes have nothing to do. The first of equals.
@@ -353,15 +370,19 @@ mod tests {
     fn shapes_are_those_that_were_measured() {
         let q4 = WeightType::Q4 { group: 32 };
         assert_eq!(on_gpu(1, [576, 960], q4), ([2, 128, 1, 1], None));
-        assert_eq!(on_gpu(1, [1536, 576], q4), ([1, 128, 2, 1], None));
-        assert_eq!(on_gpu(1, [4096, 4096], q4), ([1, 128, 2, 1], None));
+        assert_eq!(on_gpu(1, [1536, 576], q4), ([1, 96, 2, 1], None));
+        assert_eq!(on_gpu(1, [2048, 2048], q4), ([1, 128, 2, 1], None));
+        assert_eq!(on_gpu(1, [4096, 4096], q4), ([1, 128, 2, 2], None));
+        assert_eq!(on_gpu(1, [8192, 2048], q4), ([1, 256, 2, 2], None));
+        assert_eq!(on_gpu(1, [14336, 4096], q4), ([1, 224, 2, 2], None));
+        assert_eq!(on_gpu(1, [4096, 6144], q4), ([1, 128, 2, 2], Some(528)));
         assert_eq!(on_gpu(1, [576, 49152], q4), ([2, 32, 1, 3], Some(1056)));
         assert_eq!(on_gpu(1, [4096, 28672], q4), ([1, 128, 2, 2], Some(528)));
         assert_eq!(on_gpu(1, [14336, 8192], q4), ([1, 224, 2, 4], Some(301)));
         assert_eq!(on_gpu(4, [576, 960], q4), ([1, 128, 1, 1], None));
-        assert_eq!(on_gpu(4, [576, 49152], q4), ([1, 96, 1, 1], Some(704)));
-        assert_eq!(on_gpu(1, [64, 64], q4), ([4, 16, 1, 1], None));
-        assert_eq!(on_gpu(1, [576, 576], WeightType::F32), ([1, 256, 1, 1], None));
+        assert_eq!(on_gpu(4, [576, 49152], q4), ([1, 64, 2, 1], Some(1056)));
+        assert_eq!(on_gpu(1, [64, 64], q4), ([8, 8, 1, 1], None));
+        assert_eq!(on_gpu(1, [576, 576], WeightType::F32), ([1, 192, 1, 1], None));
         assert_eq!(on_gpu(1, [4096, 4096], WeightType::F32), ([1, 256, 1, 2], None));
     }
 
