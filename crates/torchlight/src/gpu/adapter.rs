@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::clock::Clock;
 use super::pipeline_cache::PipelineCache;
 use super::pipelines::Cache;
 use crate::error::{Error, Result};
@@ -157,6 +158,23 @@ impl Gpu {
         let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
         polled.map_err(|error| Error::Gpu(format!("waiting for the device: {error}")))?;
         self.check()
+    }
+
+    /// [`Self::wait`] for a run that may be done within a fraction of a millisecond, as the step of a model is: it asks a GPU again
+    /// and again for that long, since it takes some 50 µs to wake a thread that sleeps. A CPU that plays GPU needs its cores.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn wait_awake(&self) -> Result<()> {
+        const AWAKE_NS: f64 = 0.5e6;
+        let clock = Clock::start();
+        while !self.facts.is_cpu && clock.now_ns() < AWAKE_NS {
+            let polled = self.device.poll(wgpu::PollType::Poll);
+            let status = polled.map_err(|error| Error::Gpu(format!("waiting for the device: {error}")))?;
+            if status.is_queue_empty() {
+                return self.check();
+            }
+            std::hint::spin_loop();
+        }
+        self.wait()
     }
 
     /// What the driver compiled since the device was opened, and what it began with: bytes for

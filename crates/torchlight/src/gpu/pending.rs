@@ -29,7 +29,7 @@ impl Pending {
         if self.outputs.is_none() {
             return Ok(());
         }
-        self.gpu.wait()
+        self.gpu.wait_awake()
     }
 
     /// The downloads, when they have arrived.
